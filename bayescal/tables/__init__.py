@@ -1,0 +1,19 @@
+"""Score tables in, result tables out, for the command line.
+
+`files` turns bytes into cells, `read` judges the cells that a calibration needs, `write` puts results on disk
+whole or not at all. Nothing here imports a sampler.
+"""
+
+from bayescal.tables.files import TableError
+from bayescal.tables.read import Table, read_table
+from bayescal.tables.write import add_columns, atomic_path, staged_outputs, write_table
+
+__all__ = [
+    "Table",
+    "TableError",
+    "add_columns",
+    "atomic_path",
+    "read_table",
+    "staged_outputs",
+    "write_table",
+]
