@@ -141,9 +141,7 @@ def _decode(raw: bytes, source: str) -> str:
         ) from None
     if "\0" in text:
         line = _line_at(text[: text.index("\0")])
-        raise TableError(
-            f"{source} is not text: line {line} holds a null character; give a CSV, TSV or Parquet file."
-        )
+        raise TableError(f"{source} is not text: line {line} holds a null character; give a CSV, TSV or Parquet file.")
     return text
 
 

@@ -74,9 +74,7 @@ class Table:
         return place(self.unit, self.positions[np.atleast_1d(rows)])
 
 
-def read_table(
-    path: str | os.PathLike[str], *, score_columns: Sequence[str], label_column: str | None = None
-) -> Table:
+def read_table(path: str | os.PathLike[str], *, score_columns: Sequence[str], label_column: str | None = None) -> Table:
     r"""Read a table of scores, and of labels if they are asked for.
 
     Text files are UTF-8, with or without byte-order mark, or UTF-16 or UTF-32 with one. Their separator is
@@ -138,8 +136,7 @@ def read_table(
     twice = sorted({name for name in asked if asked.count(name) > 1})
     if twice:
         raise TableError(
-            f"a column can be one score or the label, but {listing(twice)} was named more than once; "
-            "name it once."
+            f"a column can be one score or the label, but {listing(twice)} was named more than once; name it once."
         )
     cells = load_cells(path, asked)
     faults = _Faults(cells)

@@ -1,0 +1,53 @@
+"""Bayesian calibration of classifier scores.
+
+>>> import bayescal as bc
+>>> bc.PlattCalibrator(inference="point").fit([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1]).predict([0.2, 0.8])
+array([0, 1])
+
+Public names are resolved on first use, so that importing the package costs milliseconds and never loads PyMC.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# public name -> module that defines it; a module maps to itself
+_PUBLIC = {
+    "PlattCalibrator": "calibrators.platt",
+    "BetaCalibrator": "calibrators.beta",
+    "IsotonicCalibrator": "calibrators.isotonic",
+    "BernsteinCalibrator": "calibrators.bernstein",
+    "StackedCalibrator": "calibrators.stacked",
+    "build_model": "registry",
+    "load": "io",
+    "miscalibration": "evaluation.miscalibration",
+    "plot_reliability": "plots.reliability",
+    "plot_calibration_map": "plots.calibration_map",
+    "plot_prior_posterior": "plots.prior_posterior",
+    "ConvergenceWarning": "validation",
+    "CalibrationWarning": "validation",
+    "NoPosteriorError": "validation",
+    "ScoreValueError": "validation",
+    "LabelValueError": "validation",
+    "WeightValueError": "validation",
+    "ParameterValueError": "validation",
+    "FileFormatError": "validation",
+}
+_MODULES = ("datasets", "pav", "priors")
+
+__all__ = ["__version__", *_PUBLIC, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in _PUBLIC:
+        value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

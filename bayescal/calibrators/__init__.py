@@ -1,0 +1,1 @@
+"""Calibrators of scores: one file each, read top to bottom."""

@@ -1,0 +1,396 @@
+"""The life of a calibrator of one score: validate, fit, draw. No mathematics of any one model is here.
+
+A calibrator is a map from a score to log-odds with parameters. A subclass says
+
+    _learn_scale(scores, weight)            constants of the working scale, from the calibration rows
+    _coordinate(scores, scale)              score -> working coordinate u
+    _features(u, scale)                     what the map needs of u, (m, ...)
+    _log_odds(features, parameters)         the calibration map: draws (S, ...) and features (m, ...) -> (S, m)
+    _build(**data)                          the PyMC model; _structure(data) names its shape
+    _point(support, scale)                  the frequentist estimate of the map, without the draw axis
+    _prior_draws(rng, size, priors, scale)  the prior, for prior predictive checks
+
+and everything else is a pure function of the draws and the map.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, log_expit
+from sklearn.utils.validation import check_is_fitted
+
+from bayescal.calibrators import notes
+from bayescal.calibrators.base import Calibrator, pair
+from bayescal.calibrators.scale import Scale
+from bayescal.inference.seeds import seed_sequence
+from bayescal.priors import Priors
+from bayescal.validation import (
+    SCORE_KINDS,
+    NoPosteriorError,
+    check_choice,
+    check_count,
+    check_labels,
+    check_sample_weight,
+    check_scores,
+)
+
+if TYPE_CHECKING:
+    import pymc as pm
+    import xarray as xr
+
+    from bayescal.inference.convergence import Convergence
+
+Parameters = dict[str, np.ndarray]
+
+MAX_SUPPORT = 4096  # distinct coordinates that enter the likelihood; more are grouped to this many neighbours
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The calibration rows, one entry each."""
+
+    scores: np.ndarray  # (n,)
+    positive: np.ndarray  # (n,) 0 or 1
+    weight: np.ndarray  # (n,)
+
+
+@dataclass(frozen=True)
+class Support:
+    """Distinct coordinates, with weighted counts of positives and of all rows."""
+
+    u: np.ndarray  # (m,)
+    positives: np.ndarray  # (m,)
+    totals: np.ndarray  # (m,)
+
+
+class BinaryCalibrator(Calibrator):
+    """A calibrator of one score with a generative model of its own."""
+
+    _name: ClassVar[str]
+    _priors_class: ClassVar[type[Priors]]
+    _default_tune: ClassVar[int] = 500
+    _nodes_per_unit: ClassVar[float] = 512.0  # lattice of working coordinates for batches of many distinct scores
+
+    feature_names_in_: np.ndarray
+    _rows: Rows | None
+    _posterior: Parameters | None
+    _statistics: dict[str, np.ndarray] | None
+    _convergence: "Convergence | None"
+
+    def __init__(
+        self,
+        score_kind: str = "proba",
+        inference: str = "nuts",
+        *,
+        draws: int = 1000,
+        tune: int | None = None,
+        chains: int = 4,
+        cores: int | None = None,
+        random_state: Any = None,
+        progressbar: Any = None,
+        priors: Any = None,
+        classes: Sequence[Any] | None = None,
+    ) -> None:
+        self.score_kind = score_kind
+        self.inference = inference
+        self.draws = draws
+        self.tune = tune
+        self.chains = chains
+        self.cores = cores
+        self.random_state = random_state
+        self.progressbar = progressbar
+        self.priors = priors
+        self.classes = classes
+
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the calibration map to labelled cases.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, 2)
+            Scores of the kind given at construction; two columns are probability pairs.
+        y : array-like of shape (n,)
+            Labels of two kinds; the positive class is the second of ``classes`` or of the sorted labels.
+        sample_weight : array-like of shape (n,), default=None
+            Frequencies: a row of weight 2 counts as two rows, one of weight 0 as none.
+
+        Returns
+        -------
+        self
+            The fitted calibrator.
+
+        Raises
+        ------
+        ScoreValueError, LabelValueError, WeightValueError, ParameterValueError
+            If an input or a setting is outside its domain.
+
+        Warns
+        -----
+        CalibrationWarning
+            If the answer rests on the prior (one class, few cases of a class, equal or separated scores) or if the
+            scores rank the classes in reverse.
+        ConvergenceWarning
+            If the draws do not pass the convergence checks.
+        """
+        from bayescal.inference import sampling
+
+        job = self._prepare(scores, y, sample_weight)
+        point = self._point(job.support, job.scale)
+        found: sampling.Draws | None = None
+        entropy = 0
+        if self.inference == "nuts":
+            seed, entropy = (int(word) for word in seed_sequence(self.random_state).generate_state(2, np.uint64))
+            settings = sampling.SamplerSettings(
+                draws=check_count(self.draws, "draws"),
+                tune=self._default_tune if self.tune is None else check_count(self.tune, "tune"),
+                chains=check_count(self.chains, "chains"),
+                cores=None if self.cores is None else check_count(self.cores, "cores"),
+                seed=seed,
+                progress=self.progressbar,
+            )
+            found = sampling.sample(self._structure(job.data), self._build, job.data, settings)
+        # nothing above has changed the estimator: an interrupted fit leaves what was there
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.classes_ = job.classes
+        self.n_features_in_ = job.n_features
+        if job.feature_names is not None:
+            self.feature_names_in_ = job.feature_names
+        self._rows = job.rows
+        self._priors = job.priors
+        self._scale = job.scale
+        self._entropy = entropy
+        self._point_parameters = point
+        self._posterior = None if found is None else found.posterior
+        self._statistics = None if found is None else found.statistics
+        self._convergence = None if found is None else found.convergence
+        notes.warn_about_data(job.rows.scores, job.rows.positive, job.rows.weight, self.classes_, self._name)
+        if found is None:
+            notes.warn_about_map(self._decreasing(job.rows.scores), self._name)
+        else:
+            notes.warn_about_convergence(found.convergence, self._name)
+        return self
+
+    def build_model(self, scores: Any, y: Any, sample_weight: Any = None) -> "pm.Model":
+        """Build the PyMC model that `fit` samples.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, 2)
+            Scores of the kind given at construction.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Frequencies.
+
+        Returns
+        -------
+        pymc.Model
+            Equal scores share one row (dim ``score``) of the observed variable ``y``.
+        """
+        return self._build(**self._prepare(scores, y, sample_weight).data)
+
+    @property
+    def model_(self) -> "pm.Model":
+        """The PyMC model of the fit, rebuilt (a fitted calibrator stores draws, not the model)."""
+        check_is_fitted(self, "classes_")
+        support = self._support(self._require_rows(), self._scale)
+        return self._build(**self._model_data(support, self._scale, self._priors))
+
+    @property
+    def diagnostics_(self) -> pd.DataFrame:
+        """R-hat and ESS (bulk, tail) by parameter; ``attrs`` holds divergences, e_bfmi, verdict and message."""
+        self._require_posterior("diagnostics_")
+        assert self._convergence is not None
+        found = self._convergence
+        table = found.table.copy()
+        table.attrs |= {
+            "divergences": found.divergences,
+            "e_bfmi": found.e_bfmi,
+            "verdict": found.verdict,
+            "message": found.message,
+        }
+        return table
+
+    @cached_property
+    def idata_(self) -> "xr.DataTree":
+        """Posterior, draw statistics, prior, likelihood, posterior predictive and data, as ArviZ reads them."""
+        from bayescal.calibrators.datatree import build_datatree
+
+        self._require_posterior("idata_")
+        return build_datatree(self)
+
+    @property
+    def point_estimate_(self) -> Parameters:
+        """The frequentist estimate of the map's parameters."""
+        check_is_fitted(self, "classes_")
+        return {name: value.copy() for name, value in self._point_parameters.items()}
+
+    def predict_point(self, scores: Any) -> np.ndarray:
+        """Probabilities by the frequentist point estimate, whatever ``inference`` was.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,), (n, 1) or (n, 2)
+            Scores of the kind given at construction.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Columns in the order of ``classes_``.
+        """
+        return pair(self._point_proba(self._check_new_scores(scores).values))
+
+    # the subclass's mathematics --------------------------------------------------------------------------------------
+
+    def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale:
+        raise NotImplementedError
+
+    def _coordinate(self, scores: np.ndarray, scale: Scale) -> np.ndarray:
+        raise NotImplementedError
+
+    def _features(self, u: np.ndarray, scale: Scale) -> np.ndarray:
+        raise NotImplementedError
+
+    def _log_odds(self, features: np.ndarray, parameters: Parameters) -> np.ndarray:
+        raise NotImplementedError
+
+    def _build(self, **data: np.ndarray) -> "pm.Model":
+        raise NotImplementedError
+
+    def _structure(self, data: dict[str, np.ndarray]) -> Hashable:
+        """What a compiled model depends on, but for values and the number of distinct scores."""
+        return (self._name, *(data[name].shape[1:] for name in sorted(data)))
+
+    def _point(self, support: Support, scale: Scale) -> Parameters:
+        raise NotImplementedError
+
+    def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters:
+        raise NotImplementedError
+
+    def _default_priors(self) -> Priors:
+        return self._priors_class()
+
+    def _point_proba(self, scores: np.ndarray) -> np.ndarray:
+        features = self._features(self._coordinate(scores, self._scale), self._scale)
+        one = {name: value[None] for name, value in self._point_parameters.items()}
+        return expit(self._log_odds(features, one))[0]
+
+    # shared steps ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_point(self) -> bool:
+        return self._posterior is None
+
+    @property
+    def _draws(self) -> Parameters:
+        """Posterior draws of the parameters, (chain, draw, ...)."""
+        assert self._posterior is not None
+        return self._posterior
+
+    @property
+    def _draw_shape(self) -> tuple[int, int]:
+        first = next(iter(self._draws.values()))
+        return first.shape[0], first.shape[1]
+
+    @property
+    def _flat(self) -> Parameters:
+        """Posterior draws with one draw axis in front."""
+        return {name: v.reshape(-1, *v.shape[2:]) for name, v in self._draws.items()}
+
+    def _require_rows(self) -> Rows:
+        if self._rows is None:
+            raise NoPosteriorError(
+                "this calibrator was saved without its calibration rows. Save it with include_data=True."
+            )
+        return self._rows
+
+    def _prepare(self, scores: Any, y: Any, sample_weight: Any) -> "_Job":
+        check_choice(self.score_kind, SCORE_KINDS, "score_kind")
+        check_choice(self.inference, ("nuts", "point"), "inference")
+        priors = self._priors_class.read(self.priors, self._default_priors())
+        read = check_scores(scores, self.score_kind)
+        n = len(read.values)
+        labels = check_labels(y, n, classes=self.classes)
+        weight = check_sample_weight(sample_weight, n)
+        rows = Rows(read.values, labels.positive, np.ones(n) if weight is None else weight)
+        used = rows.weight > 0
+        distinct, inverse = np.unique(rows.scores[used], return_inverse=True)
+        scale = self._learn_scale(distinct, np.bincount(inverse, weights=rows.weight[used]))
+        support = self._support(rows, scale)
+        data = self._model_data(support, scale, priors)
+        return _Job(rows, labels.classes, read.feature_names, read.n_features, priors, scale, support, data)
+
+    def _support(self, rows: Rows, scale: Scale) -> Support:
+        used = rows.weight > 0
+        weight, positive = rows.weight[used], rows.positive[used]
+        u, inverse = np.unique(self._coordinate(rows.scores[used], scale), return_inverse=True)
+        totals = np.bincount(inverse, weights=weight)
+        positives = np.bincount(inverse, weights=weight * positive)
+        if len(u) > MAX_SUPPORT:
+            share = (np.cumsum(totals) - 0.5 * totals) / totals.sum()
+            group = np.unique((share * MAX_SUPPORT).astype(int), return_inverse=True)[1]
+            mass = np.bincount(group, weights=totals)
+            u = np.bincount(group, weights=totals * u) / mass
+            positives, totals = np.bincount(group, weights=positives), mass
+        return Support(u, positives, totals)
+
+    def _model_data(self, support: Support, scale: Scale, priors: Priors) -> dict[str, np.ndarray]:
+        return {
+            "x": self._features(support.u, scale),
+            "positives": support.positives,
+            "totals": support.totals,
+            "prior": priors.vector(),
+        }
+
+    def _log_odds_at(self, scores: np.ndarray, draws: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Log-odds by the chosen draws, (draws, m)."""
+        chosen = {name: value[draws] for name, value in self._flat.items()}
+        return self._log_odds(self._features(self._coordinate(scores, self._scale), self._scale), chosen)
+
+    def _proba_draws(self, scores: np.ndarray) -> np.ndarray:
+        if self._is_point:
+            return self._point_proba(scores)[None]
+        return expit(self._log_odds_at(scores))
+
+    def _log_likelihood_at(self, scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+        """Log probability of outcomes 0/1 at scores (m,), (draws, m)."""
+        return log_expit(self._log_odds_at(scores) * np.where(positive > 0, 1.0, -1.0))
+
+    def _log_likelihood(self) -> np.ndarray:
+        """Pointwise log likelihood of one case at each calibration row, (draws, n)."""
+        rows = self._require_rows()
+        return self._log_likelihood_at(rows.scores, rows.positive)
+
+    def _lattice(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        u = self._coordinate(scores, self._scale)
+        cell = np.unique(np.floor(u * self._nodes_per_unit))
+        nodes = np.union1d(cell, cell + 1) / self._nodes_per_unit
+        return u, nodes, lambda at: expit(self._log_odds(self._features(at, self._scale), self._flat))
+
+    def _decreasing(self, scores: np.ndarray) -> bool:
+        low, high = self._point_proba(np.array([scores.min(), scores.max()]))
+        return bool(high < low - 1e-12)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("idata_", None)  # rebuilt from the draws
+        return state
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Everything that a fit needs to know before it samples."""
+
+    rows: Rows
+    classes: np.ndarray
+    feature_names: np.ndarray | None
+    n_features: int
+    priors: Priors
+    scale: Scale
+    support: Support
+    data: dict[str, np.ndarray]

@@ -1,0 +1,86 @@
+"""The DataTree of a fit: everything ArviZ works on, assembled from draws, map and data when it is asked for."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from bayescal import __version__
+
+if TYPE_CHECKING:
+    from bayescal.calibrators.binary import BinaryCalibrator
+    from bayescal.calibrators.stacked import StackedCalibrator
+
+POINTWISE_LIMIT = 2**25  # numbers of draws x rows up to which pointwise groups are held (256 MB)
+PRIOR_DRAWS = 1000
+
+
+def build_datatree(calibrator: "BinaryCalibrator") -> xr.DataTree:
+    """Assemble posterior, sample_stats, prior, log_likelihood, posterior_predictive, observed_data, constant_data."""
+    chains, draws = calibrator._draw_shape
+    coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    rng = np.random.default_rng([calibrator._entropy, 1])
+    prior = calibrator._prior_draws(rng, PRIOR_DRAWS, calibrator._priors, calibrator._scale)
+    groups = {
+        "posterior": dataset(calibrator._draws, ("chain", "draw"), coords),
+        "sample_stats": dataset(calibrator._statistics or {}, ("chain", "draw"), coords),
+        "prior": dataset(
+            {name: value[None] for name, value in prior.items()},
+            ("chain", "draw"),
+            {"chain": np.array([0]), "draw": np.arange(PRIOR_DRAWS)},
+        ),
+    }
+    return _tree(calibrator, groups)
+
+
+def build_stacked_datatree(calibrator: "StackedCalibrator") -> xr.DataTree:
+    """Assemble the average's groups, and each member's tree below ``members``."""
+    chains, draws = calibrator._draw_shape
+    coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    groups = {"posterior": dataset({"member": calibrator._member_of_draw}, ("chain", "draw"), coords)}
+    tree = _tree(calibrator, groups)
+    for name, member in calibrator.members_.items():
+        tree[f"members/{name}"] = member.idata_
+    return tree
+
+
+def _tree(calibrator: "BinaryCalibrator | StackedCalibrator", groups: dict[str, xr.Dataset]) -> xr.DataTree:
+    """Add the pointwise groups, unless draws x rows exceed `POINTWISE_LIMIT` or the rows were not saved."""
+    chains, draws = calibrator._draw_shape
+    pointwise = "left out: the calibration rows were not saved"
+    rows = calibrator._rows
+    if rows is not None:
+        n = len(rows.scores)
+        obs = {"obs": np.arange(n)}
+        groups["observed_data"] = dataset({"y": rows.positive.astype(np.int64)}, ("obs",), obs)
+        groups["constant_data"] = dataset({"scores": rows.scores, "weight": rows.weight}, ("obs",), obs)
+        pointwise = f"left out: {chains * draws} draws x {n} rows is too large"
+        if chains * draws * n <= POINTWISE_LIMIT:
+            pointwise = "held"
+            coords = {"chain": np.arange(chains), "draw": np.arange(draws), **obs}
+            log_likelihood = calibrator._log_likelihood()
+            p = np.where(rows.positive > 0, np.exp(log_likelihood), -np.expm1(log_likelihood))
+            y = (np.random.default_rng([calibrator._entropy, 2]).random(p.shape) < p).astype(np.int8)
+            shape, dims = (chains, draws, n), ("chain", "draw", "obs")
+            groups["log_likelihood"] = dataset({"y": log_likelihood.reshape(shape)}, dims, coords)
+            groups["posterior_predictive"] = dataset({"y": y.reshape(shape)}, dims, coords)
+    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
+    tree.attrs = {
+        "inference_library": "bayescal",
+        "inference_library_version": __version__,
+        "calibrator": calibrator._name,
+        "classes": [str(c) for c in calibrator.classes_],
+        "pointwise": pointwise,
+    }
+    return tree
+
+
+def dataset(values: dict[str, np.ndarray], dims: tuple[str, ...], coords: dict[str, Any]) -> xr.Dataset:
+    """Variables whose leading axes are `dims`; a further axis is named after its variable, as ArviZ does."""
+    variables = {}
+    coords = dict(coords)
+    for name, value in values.items():
+        extra = [f"{name}_dim_{i}" for i in range(value.ndim - len(dims))]
+        variables[name] = ((*dims, *extra), value)
+        coords |= {d: np.arange(value.shape[len(dims) + i]) for i, d in enumerate(extra)}
+    return xr.Dataset(variables, coords=coords)

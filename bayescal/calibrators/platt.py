@@ -1,0 +1,128 @@
+"""Platt calibration.
+
+    logit q = c + a x,      a > 0
+
+with x the log-odds of the score (probabilities are kept within [1e-6, 1 - 1e-6]; raw scores are standardised instead).
+``a = 1, c = 0`` leaves a probability as it is. The point estimate is Platt's: maximum likelihood with smoothed targets,
+the sign of a free. Platt (1999), "Probabilistic outputs for support vector machines", section 2.2.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support
+from bayescal.calibrators.logistic import fit_logistic, smoothed_targets
+from bayescal.calibrators.scale import Scale, learn_log_odds, to_log_odds
+from bayescal.priors import Priors, setting
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+@dataclass(frozen=True)
+class PlattPriors(Priors):
+    """Prior settings of `PlattCalibrator`: intercept ~ Normal, slope ~ LogNormal.
+
+    Examples
+    --------
+    >>> PlattPriors().intercept_mean
+    0.0
+    """
+
+    intercept_mean: float = setting(0.0, "log-odds; no shift when the score is a probability")
+    intercept_sd: float = setting(1.0, "log-odds; a base rate off by a factor e in the odds is one sd", positive=True)
+    slope_log_mean: float = setting(0.0, "log; slope 1, scores neither over- nor under-confident")
+    slope_log_sd: float = setting(0.7, "log; slopes of 1/2 and 2 are one sd", positive=True)
+
+
+class PlattCalibrator(BinaryCalibrator):
+    """Logistic calibration in the log-odds, with a posterior.
+
+    Parameters
+    ----------
+    score_kind : {"proba", "logit", "raw"}, default="proba"
+        What the scores are: probabilities in [0, 1], log-odds, or any real number that grows with the probability.
+    inference : {"nuts", "point"}, default="nuts"
+        Posterior by NUTS, or the maximum-likelihood estimate with Platt's targets.
+    draws : int, default=1000
+        Posterior draws of each chain.
+    tune : int, default=None
+        Warm-up steps of each chain; None takes the calibrator's own number.
+    chains : int, default=4
+        Number of chains.
+    cores : int, default=None
+        Chains that run at a time; None takes what the machine has. The draws do not depend on it.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed; an integer makes the fit reproducible.
+    progressbar : bool or callable, default=None
+        None shows a bar on a terminal; a callable receives (done, total, divergences) from a thread of its own.
+    priors : PlattPriors or dict, default=None
+        Prior settings; None takes the defaults for the kind of score.
+    classes : sequence of two labels, default=None
+        Negative and positive class; None sorts the labels seen.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Negative and positive class.
+    idata_ : xarray.DataTree
+        Posterior and all that belongs to it.
+
+    References
+    ----------
+    Platt, J. (1999). Probabilistic outputs for support vector machines and comparisons to regularized likelihood
+    methods.
+
+    Examples
+    --------
+    >>> from bayescal import PlattCalibrator
+    >>> cal = PlattCalibrator(inference="point").fit([0.1, 0.3, 0.6, 0.9], [0, 0, 1, 1])
+    >>> cal.predict_proba([0.5]).round(2)
+    array([[0.53, 0.47]])
+    """
+
+    _name = "platt"
+    _priors_class = PlattPriors
+
+    def _default_priors(self) -> PlattPriors:
+        if self.score_kind == "raw":  # a slope of 1.6 per standard deviation is an AUC of about 0.8
+            return PlattPriors(intercept_sd=1.5, slope_log_mean=0.5, slope_log_sd=1.0)
+        return PlattPriors()
+
+    def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale:
+        return learn_log_odds(scores, weight, self.score_kind)
+
+    def _coordinate(self, scores: np.ndarray, scale: Scale) -> np.ndarray:
+        return to_log_odds(scores, scale, self.score_kind)
+
+    def _features(self, u: np.ndarray, scale: Scale) -> np.ndarray:
+        return u
+
+    def _log_odds(self, features: np.ndarray, parameters: Parameters) -> np.ndarray:
+        return parameters["intercept"][:, None] + parameters["slope"][:, None] * features
+
+    def _build(self, **data: np.ndarray) -> "pm.Model":
+        import pymc as pm
+
+        from bayescal.inference.likelihood import bernoulli_counts
+
+        with pm.Model(coords={"score": np.arange(len(data["totals"]))}) as model:
+            x = pm.Data("x", data["x"], dims="score")
+            positives = pm.Data("positives", data["positives"], dims="score")
+            totals = pm.Data("totals", data["totals"], dims="score")
+            prior = pm.Data("prior", data["prior"])
+            intercept = pm.Normal("intercept", prior[0], prior[1])
+            slope = pm.LogNormal("slope", prior[2], prior[3])
+            bernoulli_counts(intercept + slope * x, positives, totals)
+        return model
+
+    def _point(self, support: Support, scale: Scale) -> Parameters:
+        targets = smoothed_targets(support.positives, support.totals)
+        intercept, slope = fit_logistic(support.u[:, None], targets, support.totals)
+        return {"intercept": np.array(intercept), "slope": np.array(slope)}
+
+    def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters:
+        mean, sd, log_mean, log_sd = priors.vector()
+        return {"intercept": rng.normal(mean, sd, size), "slope": rng.lognormal(log_mean, log_sd, size)}

@@ -1,0 +1,48 @@
+"""Scores of any kind on the scale that a map works on: log-odds, or the unit interval.
+
+The constants of a scale are learned from the calibration rows alone and travel with the fitted calibrator.
+"""
+
+import numpy as np
+from scipy.special import expit, logit
+
+PROBA_CLIP = 1e-6  # log-odds of a probability are taken within [1e-6, 1 - 1e-6]
+LOGIT_CLIP = float(logit(1 - PROBA_CLIP))
+
+Scale = dict[str, np.ndarray]
+
+
+def learn_log_odds(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> Scale:
+    """Location and spread of raw scores ``(m,)``; probabilities and log-odds need none."""
+    if score_kind != "raw":
+        return {}
+    location = np.average(scores, weights=weight)
+    spread = float(np.sqrt(np.average((scores - location) ** 2, weights=weight)))
+    unit = 1.0 if spread <= 1e-12 * max(1.0, abs(location)) else spread
+    return {"location": np.array(location), "spread": np.array(unit)}
+
+
+def to_log_odds(scores: np.ndarray, scale: Scale, score_kind: str) -> np.ndarray:
+    """Scores ``(m,)`` as log-odds, or as standardised raw scores."""
+    if score_kind == "proba":
+        return logit(np.clip(scores, PROBA_CLIP, 1 - PROBA_CLIP))
+    if score_kind == "logit":
+        return scores
+    return (scores - scale["location"]) / scale["spread"]
+
+
+def learn_unit(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> Scale:
+    """The calibration rows' distribution function at their distinct raw scores ``(m,)``, in mid-ranks."""
+    if score_kind != "raw":
+        return {}
+    rank = (np.cumsum(weight) - 0.5 * weight) / weight.sum()
+    return {"ecdf_scores": scores.copy(), "ecdf_ranks": rank}
+
+
+def to_unit(scores: np.ndarray, scale: Scale, score_kind: str) -> np.ndarray:
+    """Scores ``(m,)`` on [0, 1]; between calibration scores the distribution function is linear, outside constant."""
+    if score_kind == "proba":
+        return scores
+    if score_kind == "logit":
+        return expit(scores)
+    return np.interp(scores, scale["ecdf_scores"], scale["ecdf_ranks"])

@@ -1,0 +1,1 @@
+"""Summaries of draws and measures of calibration: arrays in, numbers out."""

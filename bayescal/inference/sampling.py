@@ -1,0 +1,217 @@
+"""Compile a model once, then sample it for any data of the same structure.
+
+nutpie runs the chains in threads of one process, so a fit works inside joblib, multiprocessing and notebooks, and gives
+the same draws whatever the number of cores. A multi-threaded BLAS underneath those threads thrashes; it is limited to
+one thread while chains run, and put back afterwards.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import threadpoolctl
+
+from bayescal.inference.convergence import Convergence, assess_convergence
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+Progress = bool | Callable[[int, int, int], None] | None
+
+_compiled: dict[Hashable, Any] = {}  # per process: structure -> nutpie's compiled model
+
+# draw statistics under ArviZ's names
+_STATISTICS = {
+    "diverging": "diverging",
+    "energy": "energy",
+    "lp": "logp",
+    "tree_depth": "depth",
+    "n_steps": "n_steps",
+    "step_size": "step_size",
+    "acceptance_rate": "mean_tree_accept",
+}
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """Sizes and seed of one run. `progress`: None = bar on a terminal; or ``f(done, total, divergences)``."""
+
+    draws: int
+    tune: int
+    chains: int
+    seed: int
+    cores: int | None = None
+    target_accept: float = 0.9
+    progress: Progress = None
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Posterior draws and draw statistics, arrays that begin with (chain, draw)."""
+
+    posterior: dict[str, np.ndarray]
+    statistics: dict[str, np.ndarray]
+    convergence: Convergence
+    sampler: str  # "nutpie" or "pymc"
+
+
+def sample(
+    structure: Hashable,
+    build: Callable[..., "pm.Model"],
+    data: Mapping[str, np.ndarray],
+    settings: SamplerSettings,
+) -> Draws:
+    """Sample the model ``build(**data)``.
+
+    Parameters
+    ----------
+    structure
+        Everything about the model but the values and lengths in `data`; equal structures share one compilation.
+    build
+        Makes the PyMC model; every value of `data` must be a ``pm.Data`` of the same name in it.
+    data
+        Arrays by name. Trusted: lengths that belong together are equal.
+    settings
+        Sizes, seed, cores. When the gate fails, one second run with smaller steps and twice the warm-up is made, and
+        the better of the two is returned.
+    """
+    run = _run_nutpie if _nutpie_works() else _run_pymc
+    draws = run(structure, build, data, settings)
+    if draws.convergence.verdict == "failed" and settings.draws * settings.chains >= 400:
+        from dataclasses import replace
+
+        careful = replace(settings, target_accept=0.98, tune=2 * settings.tune, seed=settings.seed ^ 0x5DEECE66D)
+        second = run(structure, build, data, careful)
+        if second.convergence.verdict == "passed" or second.convergence.score > draws.convergence.score:
+            return second
+    return draws
+
+
+def compiled_structures() -> int:
+    """How many model structures this process has compiled."""
+    return len(_compiled)
+
+
+def _nutpie_works() -> bool:
+    try:
+        import nutpie  # noqa: F401
+    except ImportError as problem:
+        warnings.warn(
+            f"nutpie cannot be imported ({problem}); PyMC's own sampler is used, which is slower.",
+            stacklevel=4,
+        )
+        return False
+    return True
+
+
+def _run_nutpie(
+    structure: Hashable,
+    build: Callable[..., "pm.Model"],
+    data: Mapping[str, np.ndarray],
+    settings: SamplerSettings,
+) -> Draws:
+    import nutpie
+
+    compiled = _compiled.get(structure)
+    if compiled is None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*[Nn]umba.*", category=UserWarning)
+            compiled = _compiled[structure] = nutpie.compile_pymc_model(build(**data), backend="numba")
+    with one_blas_thread(), _progress(settings) as callback:
+        run = nutpie.sample(
+            compiled.with_data(**data),
+            draws=settings.draws,
+            tune=settings.tune,
+            chains=settings.chains,
+            cores=min(settings.cores or _available_cores(), settings.chains),
+            seed=settings.seed,
+            target_accept=settings.target_accept,
+            save_warmup=False,
+            progress_bar=False,
+            progress_callback=callback,
+            blocking=False,
+        )
+        try:
+            tree = run.wait()
+        except BaseException:  # Ctrl-C above all: the chains' threads must end before the error leaves
+            run.cancel()
+            raise
+    statistics = {name: tree.sample_stats[theirs].values for name, theirs in _STATISTICS.items()}
+    statistics["reached_max_treedepth"] = tree.sample_stats["maxdepth_reached"].values
+    return _finish({name: v.values for name, v in tree.posterior.data_vars.items()}, statistics, "nutpie")
+
+
+def _run_pymc(
+    structure: Hashable,
+    build: Callable[..., "pm.Model"],
+    data: Mapping[str, np.ndarray],
+    settings: SamplerSettings,
+) -> Draws:
+    import pymc as pm
+
+    del structure  # PyMC compiles for every call
+    with build(**data), one_blas_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the gate below judges convergence
+        tree = pm.sample(
+            draws=settings.draws,
+            tune=settings.tune,
+            chains=settings.chains,
+            cores=1,  # worker processes would re-import a script without a main guard
+            random_seed=settings.seed % 2**32,
+            target_accept=settings.target_accept,
+            nuts_sampler="pymc",
+            progressbar=False,
+            compute_convergence_checks=False,
+        )
+    stats = tree.sample_stats
+    statistics = {name: stats[name].values for name in (*_STATISTICS, "reached_max_treedepth") if name in stats}
+    return _finish({name: v.values for name, v in tree.posterior.data_vars.items()}, statistics, "pymc")
+
+
+def _finish(posterior: dict[str, np.ndarray], statistics: dict[str, np.ndarray], sampler: str) -> Draws:
+    found = assess_convergence(posterior, statistics["diverging"], statistics["energy"])
+    return Draws(posterior, statistics, found, sampler)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside the block, and put back what was there."""
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@contextmanager
+def _progress(settings: SamplerSettings) -> Iterator[Callable[[Any], None] | None]:
+    """The sampler's callback, which runs in a thread of its own."""
+    wanted = settings.progress
+    if callable(wanted):
+        yield lambda chains: wanted(
+            sum(c.finished_draws for c in chains),
+            sum(c.total_draws for c in chains),
+            sum(c.divergences for c in chains),
+        )
+        return
+    if wanted is False or (wanted is None and not sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("sampling"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("sampling", total=settings.chains * (settings.draws + settings.tune))
+        yield lambda chains: bar.update(task, completed=sum(c.finished_draws for c in chains))
+
+
+def _available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,69 @@
+"""Prior settings: one frozen dataclass for each calibrator, defined in the calibrator's own file.
+
+Every field is a number whose metadata says its scale and the reason for its default; `describe` lists them.
+
+>>> import bayescal as bc
+>>> bc.priors.PlattPriors(intercept_sd=0.5).intercept_sd
+0.5
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+import numpy as np
+
+from bayescal.validation import ParameterValueError
+
+
+def setting(default: float, reason: str, *, positive: bool = False) -> Any:
+    """A dataclass field with its reason and domain."""
+    return field(default=default, metadata={"reason": reason, "positive": positive})
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Base of the prior settings: finite numbers, positive where the field says so."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
+            if not good or (f.metadata["positive"] and value <= 0):
+                domain = "a positive finite number" if f.metadata["positive"] else "a finite number"
+                raise ParameterValueError(f"prior setting {f.name} must be {domain}, got {value!r}.")
+
+    @classmethod
+    def read(cls, given: "Priors | Mapping[str, float] | None", default: "Priors") -> Self:
+        """Read what a user passed as `priors`: None, an instance, or a mapping of some fields."""
+        if given is None:
+            given = default
+        if isinstance(given, Mapping):
+            names = [f.name for f in fields(cls)]
+            unknown = [name for name in given if name not in names]
+            if unknown:
+                raise ParameterValueError(
+                    f"priors has no setting {unknown[0]!r}; {cls.__name__} has {', '.join(names)}."
+                )
+            given = cls(**{**asdict(default), **given})
+        if not isinstance(given, cls):
+            raise ParameterValueError(f"priors must be a {cls.__name__}, a dict of its fields or None, got {given!r}.")
+        return given
+
+    def vector(self) -> np.ndarray:
+        """The settings in field order, as the model's data."""
+        return np.array([float(getattr(self, f.name)) for f in fields(self)])
+
+    def describe(self) -> list[tuple[str, float, str]]:
+        """(name, value, reason) of every setting."""
+        return [(f.name, float(getattr(self, f.name)), str(f.metadata["reason"])) for f in fields(self)]
+
+
+def __getattr__(name: str) -> Any:
+    if name.endswith("Priors"):
+        from bayescal.registry import CALIBRATORS
+
+        for entry in CALIBRATORS.values():
+            if entry.priors_name == name:
+                return entry.load_priors()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

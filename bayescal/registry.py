@@ -1,0 +1,101 @@
+"""The calibrators there are. Whatever lists them (the command line, comparisons, the shared tests) reads this."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bayescal.validation import check_choice
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One calibrator: where it lives and what it is, without importing it."""
+
+    class_name: str
+    module: str
+    summary: str
+    priors_name: str | None
+
+    def load(self) -> type:
+        """The estimator class."""
+        return getattr(import_module(self.module), self.class_name)
+
+    def load_priors(self) -> type:
+        """The class of its prior settings."""
+        if self.priors_name is None:
+            raise AttributeError(f"{self.class_name} has no priors of its own")
+        return getattr(import_module(self.module), self.priors_name)
+
+
+CALIBRATORS = {
+    "platt": Entry(
+        "PlattCalibrator",
+        "bayescal.calibrators.platt",
+        "logistic in the log-odds; 2 parameters",
+        "PlattPriors",
+    ),
+    "beta": Entry(
+        "BetaCalibrator",
+        "bayescal.calibrators.beta",
+        "beta map, bends each end on its own; 3 parameters",
+        "BetaPriors",
+    ),
+    "isotonic": Entry(
+        "IsotonicCalibrator",
+        "bayescal.calibrators.isotonic",
+        "monotone step function (PAV beside it)",
+        "IsotonicPriors",
+    ),
+    "bernstein": Entry(
+        "BernsteinCalibrator",
+        "bayescal.calibrators.bernstein",
+        "smooth monotone curve of any shape",
+        "BernsteinPriors",
+    ),
+    "auto": Entry(
+        "StackedCalibrator",
+        "bayescal.calibrators.stacked",
+        "all of the above, averaged by LOO stacking",
+        None,
+    ),
+}
+
+
+def build_model(method: str, scores: Any, y: Any, *, sample_weight: Any = None, **settings: Any) -> "pm.Model":
+    """Build the PyMC model of a calibrator, to sample it your own way.
+
+    Parameters
+    ----------
+    method : {"platt", "beta", "isotonic", "bernstein"}
+        Name of the calibrator.
+    scores : array-like of shape (n,), (n, 1) or (n, 2)
+        Scores, as for the calibrator's ``fit``.
+    y : array-like of shape (n,)
+        Labels.
+    sample_weight : array-like of shape (n,), default=None
+        Frequencies.
+    **settings
+        Constructor arguments of the calibrator, such as ``score_kind`` and ``priors``.
+
+    Returns
+    -------
+    pymc.Model
+        The model that ``fit`` samples. Equal scores share one row of its observed variable ``y``.
+
+    Raises
+    ------
+    ParameterValueError
+        If `method` is not the name of a calibrator with a model.
+
+    Examples
+    --------
+    >>> import bayescal as bc
+    >>> model = bc.build_model("platt", [0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1])
+    >>> sorted(v.name for v in model.free_RVs)
+    ['intercept', 'slope']
+    """
+    check_choice(method, [name for name, entry in CALIBRATORS.items() if entry.priors_name], "method")
+    return CALIBRATORS[method].load()(**settings).build_model(scores, y, sample_weight=sample_weight)

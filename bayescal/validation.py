@@ -1,0 +1,303 @@
+"""The one place where inputs are judged, and the one place where input errors are worded.
+
+Every function takes what a user passed and returns trusted NumPy arrays: float64, finite, C-contiguous, never a view
+that a later step could write through. Each error says what was wrong, where, what is allowed, what came, the next step.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+SCORE_KINDS = ("proba", "logit", "raw")
+PROBA_TOLERANCE = 1e-6  # rounding of a float32 softmax; values this far outside [0, 1] are clipped
+PAIR_TOLERANCE = 1e-5  # |p0 + p1 - 1| of a float32 pair
+
+
+class ScoreValueError(ValueError):
+    """Scores that no calibrator can read."""
+
+
+class LabelValueError(ValueError):
+    """Labels that do not define a classification problem."""
+
+
+class WeightValueError(ValueError):
+    """Sample weights that are not frequencies."""
+
+
+class ParameterValueError(ValueError):
+    """A setting outside its domain."""
+
+
+class FileFormatError(ValueError):
+    """A file that bayescal did not write, or that is damaged."""
+
+
+class NoPosteriorError(RuntimeError):
+    """An interval or draws were asked of a point estimate."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The sampler's draws cannot be trusted yet."""
+
+
+class CalibrationWarning(UserWarning):
+    """The answer rests on the prior, or on an assumption that the data contradict."""
+
+
+@contextmanager
+def quiet(*categories: type[Warning]) -> Iterator[None]:
+    """Silence warnings that the caller will give itself."""
+    with warnings.catch_warnings():
+        for category in categories:
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one classifier, one row each."""
+
+    values: np.ndarray  # (n,) float64
+    feature_names: np.ndarray | None  # (columns,) str, when a data frame came
+    n_features: int
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Binary labels."""
+
+    classes: np.ndarray  # (2,), sorted or as the user ordered them
+    positive: np.ndarray  # (n,) float64 in {0, 1}
+
+
+def check_scores(scores: Any, score_kind: str, *, name: str = "scores") -> Scores:
+    """Read one classifier's scores: ``(n,)``, ``(n, 1)`` or ``(n, 2)`` probability pairs ``(1 - p, p)``."""
+    feature_names = _feature_names(scores)
+    array = _numeric(scores, name)
+    if array.ndim == 0 or array.ndim > 2:
+        raise ScoreValueError(
+            f"{name} must have 1 or 2 dimensions, got shape {array.shape}. Pass one score for each case."
+        )
+    n_features = 1 if array.ndim == 1 else array.shape[1]
+    if array.shape[0] == 0:
+        raise ScoreValueError(f"{name} is empty (shape {array.shape}). Pass at least one row.")
+    _refuse_not_finite(array, name)
+    if n_features > 2 or n_features == 0 or (n_features == 2 and score_kind != "proba"):
+        raise ScoreValueError(
+            f"{name} must be one column (or two columns of probabilities with score_kind='proba'), got {n_features} "
+            f"columns with score_kind={score_kind!r}. Select the column of the score for the positive class."
+        )
+    if score_kind == "proba":
+        array = _probabilities(array, name)
+        if n_features == 2:
+            sums = array.sum(axis=1)
+            bad = np.flatnonzero(np.abs(sums - 1.0) > PAIR_TOLERANCE)
+            if bad.size:
+                raise ScoreValueError(
+                    f"rows of a two-column {name} must sum to 1; {bad.size} of {len(sums)} do not, first "
+                    f"{sums[bad[0]]:.6g} at row {bad[0]}. Pass the column of the positive class alone."
+                )
+            array = array[:, 1]
+    return Scores(np.array(array.reshape(-1), dtype=np.float64, order="C"), feature_names, n_features)
+
+
+def check_labels(y: Any, n: int, *, classes: Sequence[Any] | None = None, name: str = "y") -> Labels:
+    """Read binary labels of any kind; the positive class is ``classes[1]``, by default the larger in sorted order."""
+    values = label_values(y, n, name=name)
+    seen = np.unique(values)
+    if classes is not None:
+        known = _given_classes(classes)
+        unknown = [c for c in seen if c not in known]
+        if unknown:
+            raise LabelValueError(f"{name} holds {unknown[0]!r}, which is not among classes={known.tolist()!r}.")
+    elif len(seen) > 2:
+        shown = ", ".join(repr(c) for c in seen[:5].tolist())
+        raise LabelValueError(
+            f"{name} must hold two classes, got {len(seen)} ({shown}{', ...' if len(seen) > 5 else ''}). "
+            "For more classes use a multi-class calibrator, or compare one class with the rest."
+        )
+    elif len(seen) == 1:
+        known = _complete_pair(seen, name)
+    else:
+        known = seen
+    return Labels(known, np.asarray(values == known[1], dtype=np.float64))
+
+
+def label_values(y: Any, n: int, *, name: str = "y") -> np.ndarray:
+    """Labels as a one-dimensional array of one sortable type, none missing, none continuous."""
+    values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise LabelValueError(f"{name} must have one label for each row, got shape {values.shape}.")
+    if len(values) != n:
+        raise LabelValueError(f"{name} has {len(values)} labels for {n} rows of scores. Pass one label for each row.")
+    missing = np.flatnonzero(pd.isna(values))
+    if missing.size:
+        column = f" (column {y.name!r})" if getattr(y, "name", None) is not None else ""
+        raise LabelValueError(
+            f"{name}{column} has {missing.size} missing labels in {n} rows, first at row {missing[0]}. "
+            "Drop the rows whose outcome is unknown."
+        )
+    if values.dtype.kind == "O":
+        values = _one_type(values, name)
+    if values.dtype.kind == "f":
+        fractions = np.flatnonzero(values != np.floor(values))
+        if fractions.size or not np.isfinite(values).all():
+            row = fractions[0] if fractions.size else int(np.flatnonzero(~np.isfinite(values))[0])
+            raise LabelValueError(
+                f"{name} must hold class labels, got the continuous value {values[row].item()!r} at row {row}. "
+                "Pass the observed class, not a probability."
+            )
+    elif values.dtype.kind not in "biuUSMm":
+        raise LabelValueError(
+            f"{name} has dtype {values.dtype}, which cannot be a label. Pass numbers, booleans or strings."
+        )
+    return values
+
+
+def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Read frequencies: finite, nonnegative, not all zero; ``(n,)``."""
+    if sample_weight is None:
+        return None
+    weight = _numeric(sample_weight, "sample_weight", error=WeightValueError)
+    if weight.ndim == 2 and weight.shape[1] == 1:
+        weight = weight[:, 0]
+    if weight.shape != (n,):
+        raise WeightValueError(f"sample_weight must have shape ({n},), one weight for each row, got {weight.shape}.")
+    bad = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
+    if bad.size:
+        raise WeightValueError(
+            f"sample_weight must be finite and nonnegative; {bad.size} of {n} are not, first {weight[bad[0]]!r} at row "
+            f"{bad[0]}. Weights count how many cases a row stands for."
+        )
+    if not weight.any():
+        raise WeightValueError(
+            f"sample_weight is zero in all {n} rows. Leave it out, or give at least one row a weight."
+        )
+    return weight
+
+
+def check_choice(value: Any, allowed: Sequence[str], name: str) -> str:
+    """A word out of a short list."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ParameterValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+    return value
+
+
+def check_count(value: Any, name: str, minimum: int = 1) -> int:
+    """A whole number, at least `minimum`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ParameterValueError(f"{name} must be a whole number of at least {minimum}, got {value!r}.")
+    return int(value)
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number) or not 0 < value < 1:
+        raise ParameterValueError(f"{name} must be a number between 0 and 1 (exclusive), got {value!r}.")
+    return float(value)
+
+
+def check_threshold(value: Any, name: str = "threshold") -> float:
+    """A probability, 0 and 1 included."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
+        raise ParameterValueError(f"{name} must be a probability in [0, 1], got {value!r}.")
+    return float(value)
+
+
+def _feature_names(scores: Any) -> np.ndarray | None:
+    columns = getattr(scores, "columns", None)
+    if columns is None or not hasattr(scores, "shape"):
+        return None
+    names = [column for column in columns if isinstance(column, str)]
+    return np.asarray(names, dtype=object) if len(names) == len(columns) else None
+
+
+def _numeric(values: Any, name: str, error: type[ValueError] = ScoreValueError) -> np.ndarray:
+    if hasattr(values, "toarray"):
+        raise error(f"{name} is a sparse matrix. Pass a dense array.")
+    if hasattr(values, "isna") and hasattr(values, "to_numpy"):
+        missing = np.asarray(values.isna())
+        if missing.any():
+            first = np.argwhere(missing)[0]
+            column = getattr(values, "name", None) if missing.ndim == 1 else values.columns[first[1]]
+            raise error(
+                f"{name} has {int(missing.sum())} missing values in {len(missing)} rows, first at row {first[0]}"
+                f"{f' of column {column!r}' if column is not None else ''}. Drop or impute them first."
+            )
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise error(f"{name} is complex. Pass real numbers.")
+        if array.dtype.kind in "Mm":
+            raise error(f"{name} holds dates. Pass numbers.")
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        if isinstance(problem, error):
+            raise
+        raise error(
+            f"{name} must hold numbers in rows of equal length, got {type(values).__name__}: {problem}."
+        ) from None
+
+
+def _refuse_not_finite(array: np.ndarray, name: str) -> None:
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        position = f"row {bad[0][0]}" + (f", column {bad[0][1]}" if array.ndim == 2 else "")
+        raise ScoreValueError(
+            f"{name} must be finite; {len(bad)} of {array.size} values are NaN or infinite, first "
+            f"{array[tuple(bad[0])]!r} at {position}. Drop or impute these rows."
+        )
+
+
+def _probabilities(array: np.ndarray, name: str) -> np.ndarray:
+    bad = np.argwhere((array < -PROBA_TOLERANCE) | (array > 1 + PROBA_TOLERANCE))
+    if len(bad):
+        value = array[tuple(bad[0])].item()
+        raise ScoreValueError(
+            f"{name} must lie in [0, 1] when score_kind='proba'; {len(bad)} of {array.size} do not, first {value!r} at "
+            f"row {bad[0][0]}. Pass score_kind='logit' for log-odds or score_kind='raw' for decision values."
+        )
+    return np.clip(array, 0.0, 1.0)
+
+
+def _one_type(values: np.ndarray, name: str) -> np.ndarray:
+    kinds = {bool if isinstance(v, bool | np.bool_) else str if isinstance(v, str) else float for v in values}
+    if len(kinds) > 1:
+        shown = sorted({type(v).__name__ for v in values})
+        raise LabelValueError(f"{name} mixes labels of the types {', '.join(shown)}. Pass labels of one type.")
+    if kinds == {str}:
+        return values
+    try:
+        return np.asarray(values.tolist())
+    except ValueError as problem:
+        raise LabelValueError(f"{name} cannot be read as labels: {problem}.") from None
+
+
+def _given_classes(classes: Sequence[Any]) -> np.ndarray:
+    known = np.asarray(classes)
+    if known.shape != (2,) or known[0] == known[1]:
+        raise ParameterValueError(f"classes must name two different labels (negative, positive), got {classes!r}.")
+    return known
+
+
+def _complete_pair(seen: np.ndarray, name: str) -> np.ndarray:
+    """The other class of a sample that shows one: known for 0/1, booleans and -1/1, asked for otherwise."""
+    label = seen[0]
+    if seen.dtype.kind == "b":
+        return np.array([False, True])
+    if seen.dtype.kind in "iuf" and label in (0, 1):
+        return np.array([0, 1], dtype=seen.dtype)
+    if seen.dtype.kind in "if" and label == -1:
+        return np.array([-1, 1], dtype=seen.dtype)
+    raise LabelValueError(
+        f"{name} holds the single class {label!r}, and the other one cannot be guessed. "
+        "Pass classes=[negative, positive] to the constructor, or add cases of the other class."
+    )
