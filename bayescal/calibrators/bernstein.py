@@ -18,9 +18,10 @@ from scipy.special import gammaln
 from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support
 from bayescal.calibrators.increments import (
     base_increments,
+    build_increments_model,
     increment_draws,
-    increments_variables,
     levels_and_complements,
+    mixture_data,
 )
 from bayescal.calibrators.scale import Scale, learn_unit, to_unit
 from bayescal.priors import Priors, setting
@@ -145,30 +146,11 @@ class BernsteinCalibrator(BinaryCalibrator):
             return np.log(beta @ features.T) - np.log(complement @ features.T)
 
     def _model_data(self, support: Support, scale: Scale, priors: Priors) -> dict[str, np.ndarray]:
-        data = super()._model_data(support, scale, priors)
-        return {**data, "base": prior_base(int(scale["degree"]))}
+        mixture = mixture_data(self._features(support.u, scale), support.positives, support.totals)
+        return {**mixture, "prior": priors.vector(), "base": prior_base(int(scale["degree"]))}
 
     def _build(self, **data: np.ndarray) -> "pm.Model":
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        from bayescal.inference.likelihood import bernoulli_counts
-
-        k = data["x"].shape[1]
-        coords = {
-            "score": np.arange(len(data["totals"])),
-            "coefficient": np.arange(k),
-            "piece": np.arange(k + 1),
-        }
-        with pm.Model(coords=coords) as model:
-            x = pm.Data("x", data["x"], dims=("score", "coefficient"))
-            positives = pm.Data("positives", data["positives"], dims="score")
-            totals = pm.Data("totals", data["totals"], dims="score")
-            prior = pm.Data("prior", data["prior"])
-            base = pm.Data("base", data["base"], dims="piece")
-            beta, complement = increments_variables(base, prior, "coefficients", "coefficient")
-            bernoulli_counts(pt.log(x @ beta) - pt.log(x @ complement), positives, totals)
-        return model
+        return build_increments_model("coefficients", data)
 
     def _point(self, support: Support, scale: Scale) -> Parameters:
         basis = self._features(support.u, scale)

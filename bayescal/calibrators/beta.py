@@ -108,7 +108,7 @@ class BetaCalibrator(BinaryCalibrator):
     def _build(self, **data: np.ndarray) -> "pm.Model":
         import pymc as pm
 
-        from bayescal.inference.likelihood import bernoulli_counts
+        from bayescal.inference.likelihood import counts_given_log_odds
 
         coords = {"score": np.arange(len(data["totals"])), "end": ["log_s", "minus_log_1_minus_s"]}
         with pm.Model(coords=coords) as model:
@@ -119,7 +119,7 @@ class BetaCalibrator(BinaryCalibrator):
             a = pm.LogNormal("a", prior[0], prior[1])
             b = pm.LogNormal("b", prior[2], prior[3])
             c = pm.Normal("c", prior[4], prior[5])
-            bernoulli_counts(c + a * x[:, 0] + b * x[:, 1], positives, totals)
+            counts_given_log_odds(c + a * x[:, 0] + b * x[:, 1], positives, totals)
         return model
 
     def _point(self, support: Support, scale: Scale) -> Parameters:

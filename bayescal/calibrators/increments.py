@@ -11,12 +11,12 @@ divided by their sum are Dirichlet(alpha), and Gamma(alpha) has the law of V exp
 and W ~ Exponential(1) independent (Stuart 1962; Marsaglia & Tsang 2000, section 6). V, W and kappa are what is sampled.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    import pytensor.tensor as pt
+    import pymc as pm
 
 TINY = 1e-6  # smallest base increment; keeps the shapes of the Gamma variables away from 0 where the centre is flat
 
@@ -27,20 +27,46 @@ def base_increments(centre: np.ndarray) -> np.ndarray:
     return steps / steps.sum()
 
 
-def increments_variables(
-    base: Any, prior: Any, level_name: str, level_dim: str
-) -> "tuple[pt.TensorVariable, pt.TensorVariable]":
-    """Add concentration, increments (dim ``piece``) and levels to the model; returns beta and 1 - beta."""
+def mixture_data(basis: np.ndarray, positives: np.ndarray, totals: np.ndarray) -> dict[str, np.ndarray]:
+    """The likelihood as a mixture over increments, from a nonnegative basis ``(m, K + 1)`` whose rows sum to 1.
+
+    P(y = 1) = sum_k basis_k beta_k = sum_j d_j C_j with C_j = basis_j + ... + basis_K, and P(y = 0) = sum_j d_j (1 - C_j):
+    sums of nonnegative terms, exact at both ends. One row ``x`` for each score and outcome that was seen, with its weight.
+    """
+    upper = np.concatenate([np.cumsum(basis[:, ::-1], axis=1)[:, ::-1], np.zeros((len(basis), 1))], axis=1)
+    lower = np.concatenate([np.zeros((len(basis), 1)), np.cumsum(basis, axis=1)], axis=1)
+    weight = np.concatenate([positives, totals - positives])
+    seen = weight > 0
+    return {
+        "x": np.concatenate([upper, lower])[seen],
+        "outcome": np.repeat([1.0, 0.0], len(basis))[seen],
+        "weight": weight[seen],
+    }
+
+
+def build_increments_model(level_name: str, data: dict[str, np.ndarray]) -> "pm.Model":
+    """Build the model of concentration, increments and levels (named `level_name`) for data of `mixture_data`."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    concentration = pm.LogNormal("concentration", prior[0], prior[1])
-    shape = concentration * base
-    gamma = pm.Gamma("gamma", shape + 1.0, 1.0, dims="piece")
-    boost = pm.Exponential("boost", 1.0, dims="piece")
-    increments = pm.Deterministic("increments", pm.math.softmax(pt.log(gamma) - boost / shape), dims="piece")
-    levels = pm.Deterministic(level_name, pt.cumsum(increments[:-1]), dims=level_dim)
-    return levels, pt.cumsum(increments[:0:-1])[::-1]
+    from bayescal.inference.likelihood import outcomes_given_probability
+
+    cells, pieces = data["x"].shape
+    coords = {"cell": np.arange(cells), "piece": np.arange(pieces), "level": np.arange(pieces - 1)}
+    with pm.Model(coords=coords) as model:
+        x = pm.Data("x", data["x"], dims=("cell", "piece"))
+        outcome = pm.Data("outcome", data["outcome"], dims="cell")
+        weight = pm.Data("weight", data["weight"], dims="cell")
+        prior = pm.Data("prior", data["prior"])
+        base = pm.Data("base", data["base"], dims="piece")
+        concentration = pm.LogNormal("concentration", prior[0], prior[1])
+        shape = concentration * base
+        gamma = pm.Gamma("gamma", shape + 1.0, 1.0, dims="piece")
+        boost = pm.Exponential("boost", 1.0, dims="piece")
+        increments = pm.Deterministic("increments", pm.math.softmax(pt.log(gamma) - boost / shape), dims="piece")
+        pm.Deterministic(level_name, pt.cumsum(increments[:-1]), dims="level")
+        outcomes_given_probability(x @ increments, outcome, weight)
+    return model
 
 
 def levels_and_complements(increments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +77,7 @@ def levels_and_complements(increments: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def increment_draws(
     rng: np.random.Generator, size: int, base: np.ndarray, log_mean: float, log_sd: float
 ) -> dict[str, np.ndarray]:
-    """Prior draws of everything that `increments_variables` adds but the levels."""
+    """Prior draws of everything that `build_increments_model` adds but the levels."""
     kappa = rng.lognormal(log_mean, log_sd, size)
     shape = kappa[:, None] * base
     gamma = rng.gamma(shape + 1.0)

@@ -8,7 +8,6 @@ all nondecreasing functions of the score, ties pooled, linear between scores. Ay
 (2002).
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,10 @@ from scipy.special import expit
 from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support
 from bayescal.calibrators.increments import (
     base_increments,
+    build_increments_model,
     increment_draws,
-    increments_variables,
     levels_and_complements,
+    mixture_data,
 )
 from bayescal.calibrators.scale import Scale, learn_unit, to_unit
 from bayescal.pav import isotonic_fit, isotonic_predict
@@ -147,33 +147,16 @@ class IsotonicCalibrator(BinaryCalibrator):
         with np.errstate(divide="ignore"):
             return (np.log(beta) - np.log(complement))[:, features]
 
-    def _structure(self, data: dict[str, np.ndarray]) -> Hashable:
-        return self._name, len(data["totals"])  # the levels are parameters, so their number is part of the structure
-
     def _model_data(self, support: Support, scale: Scale, priors: Priors) -> dict[str, np.ndarray]:
+        steps = len(scale["group_means"])
         step = self._features(support.u, scale)
-        return {
-            "positives": np.bincount(step, weights=support.positives, minlength=len(scale["group_means"])),
-            "totals": np.bincount(step, weights=support.totals, minlength=len(scale["group_means"])),
-            "prior": priors.vector(),
-            "base": prior_base(scale["group_means"]),
-        }
+        positives = np.bincount(step, weights=support.positives, minlength=steps)
+        totals = np.bincount(step, weights=support.totals, minlength=steps)
+        mixture = mixture_data(np.eye(steps), positives, totals)
+        return {**mixture, "prior": priors.vector(), "base": prior_base(scale["group_means"])}
 
     def _build(self, **data: np.ndarray) -> "pm.Model":
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        from bayescal.inference.likelihood import bernoulli_counts
-
-        steps = len(data["totals"])
-        with pm.Model(coords={"score": np.arange(steps), "piece": np.arange(steps + 1)}) as model:
-            positives = pm.Data("positives", data["positives"], dims="score")
-            totals = pm.Data("totals", data["totals"], dims="score")
-            prior = pm.Data("prior", data["prior"])
-            base = pm.Data("base", data["base"], dims="piece")
-            beta, complement = increments_variables(base, prior, "levels", "score")
-            bernoulli_counts(pt.log(beta) - pt.log(complement), positives, totals)
-        return model
+        return build_increments_model("levels", data)
 
     def _point(self, support: Support, scale: Scale) -> Parameters:
         knots, values = isotonic_fit(support.u, support.positives / support.totals, support.totals)

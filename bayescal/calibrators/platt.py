@@ -106,7 +106,7 @@ class PlattCalibrator(BinaryCalibrator):
     def _build(self, **data: np.ndarray) -> "pm.Model":
         import pymc as pm
 
-        from bayescal.inference.likelihood import bernoulli_counts
+        from bayescal.inference.likelihood import counts_given_log_odds
 
         with pm.Model(coords={"score": np.arange(len(data["totals"]))}) as model:
             x = pm.Data("x", data["x"], dims="score")
@@ -115,7 +115,7 @@ class PlattCalibrator(BinaryCalibrator):
             prior = pm.Data("prior", data["prior"])
             intercept = pm.Normal("intercept", prior[0], prior[1])
             slope = pm.LogNormal("slope", prior[2], prior[3])
-            bernoulli_counts(intercept + slope * x, positives, totals)
+            counts_given_log_odds(intercept + slope * x, positives, totals)
         return model
 
     def _point(self, support: Support, scale: Scale) -> Parameters:

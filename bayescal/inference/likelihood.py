@@ -1,4 +1,4 @@
-"""The observed variable of every binary model: outcomes of rows that share a score, counted."""
+"""The observed variables of the binary models, which hold for whole and fractional counts (sample weights) alike."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,30 +7,41 @@ import numpy as np
 if TYPE_CHECKING:
     import pytensor.tensor as pt
 
+SMALLEST = 1e-300  # of a probability whose log is taken: no weight times log 0 becomes NaN
 
-def bernoulli_counts(log_odds: "pt.TensorVariable", positives: Any, totals: Any) -> None:
-    """Add the observed variable ``y`` with dim ``score``.
 
-    For a distinct score with n cases of which k are positive, up to a constant that no parameter enters,
+def counts_given_log_odds(log_odds: "pt.TensorVariable", positives: Any, totals: Any) -> None:
+    """Add the observed variable ``y``, positives among the cases at each distinct score (dim ``score``).
 
-        log p(k | eta) = k eta - n log(1 + exp(eta)),      0 <= k <= n,
-
-    which holds for whole and fractional counts (sample weights) alike, and never evaluates log 0.
+    With k of n cases positive, log p(k) = k eta - n log(1 + exp(eta)) up to a constant that no parameter enters.
     """
     import pymc as pm
     import pytensor.tensor as pt
 
-    pm.CustomDist(
-        "y",
-        log_odds,
-        totals,
-        logp=lambda k, eta, n: k * eta - n * pt.softplus(eta),
-        random=_draw,
-        observed=positives,
-        dims="score",
-    )
+    def logp(k: Any, eta: Any, n: Any) -> Any:
+        return k * eta - n * pt.softplus(eta)
+
+    def draw(eta: np.ndarray, n: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        proba = 1 / (1 + np.exp(-eta))
+        return rng.binomial(np.round(n).astype(np.int64), proba, size=size).astype(np.float64)
+
+    pm.CustomDist("y", log_odds, totals, logp=logp, random=draw, observed=positives, dims="score")
 
 
-def _draw(log_odds: np.ndarray, totals: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
-    proba = 1.0 / (1.0 + np.exp(-log_odds))
-    return rng.binomial(np.round(totals).astype(np.int64), proba, size=size).astype(np.float64)
+def outcomes_given_probability(probability: "pt.TensorVariable", outcome: Any, weight: Any) -> None:
+    """Add the observed variable ``y``, the outcome of each cell (a distinct score with an outcome; dim ``cell``).
+
+    `probability` is that of the outcome seen, to full precision; a cell of weight w stands for w cases:
+    log p(y) = w log P(y).
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    def logp(y: Any, p: Any, seen: Any, w: Any) -> Any:
+        return w * pt.log(pt.maximum(pt.switch(pt.eq(y, seen), p, 1 - p), SMALLEST))
+
+    def draw(p: np.ndarray, seen: np.ndarray, w: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        del w
+        return np.where(rng.random(size) < p, seen, 1 - seen)
+
+    pm.CustomDist("y", probability, outcome, weight, logp=logp, random=draw, observed=outcome, dims="cell")
