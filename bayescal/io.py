@@ -1,6 +1,6 @@
 """Fitted calibrators in netCDF files: plain arrays and JSON, no pickle, readable by ArviZ, whole or not there.
 
-A file holds the constructor's settings, the draws, the constants of the map, and (unless left out) the calibration rows.
+A file holds the settings, the draws, the constants of the map, and (unless left out) the calibration rows.
 Reading one needs xarray and h5netcdf, neither PyMC nor a sampler.
 """
 
@@ -111,8 +111,8 @@ def load(path: Any) -> Any:
         raise FileFormatError(f"{file.name!r} is a netCDF file, but bayescal did not write it. Load it with ArviZ.")
     if tree.attrs["bayescal_schema"] != SCHEMA:
         raise FileFormatError(
-            f"{file.name!r} has schema {tree.attrs['bayescal_schema']} (bayescal {tree.attrs.get('bayescal_version')}); this "
-            f"is bayescal {__version__}, which reads schema {SCHEMA}. Upgrade bayescal."
+            f"{file.name!r} has schema {tree.attrs['bayescal_schema']} (bayescal {tree.attrs.get('bayescal_version')}); "
+            f"this is bayescal {__version__}, which reads schema {SCHEMA}. Upgrade bayescal."
         )
     written_by = str(tree.attrs.get("bayescal_version"))
     if written_by.split(".")[:2] != __version__.split(".")[:2]:

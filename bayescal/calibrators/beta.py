@@ -89,6 +89,7 @@ class BetaCalibrator(BinaryCalibrator):
 
     _name = "beta"
     _priors_class = BetaPriors
+    _adaptation = "low_rank"
 
     def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale:
         return learn_unit(scores, weight, self.score_kind)

@@ -73,6 +73,8 @@ class BinaryCalibrator(Calibrator):
     _name: ClassVar[str]
     _priors_class: ClassVar[type[Priors]]
     _default_tune: ClassVar[int] = 500
+    _target_accept: ClassVar[float] = 0.9
+    _adaptation: ClassVar[str] = "diag"
     _nodes_per_unit: ClassVar[float] = 512.0  # lattice of working coordinates for batches of many distinct scores
 
     feature_names_in_: np.ndarray
@@ -151,6 +153,8 @@ class BinaryCalibrator(Calibrator):
                 cores=None if self.cores is None else check_count(self.cores, "cores"),
                 seed=seed,
                 progress=self.progressbar,
+                target_accept=self._target_accept,
+                adaptation=self._adaptation,
             )
             found = sampling.sample(self._structure(job.data), self._build, job.data, settings)
         # nothing above has changed the estimator: an interrupted fit leaves what was there

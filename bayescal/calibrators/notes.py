@@ -1,12 +1,14 @@
 """Warnings that a fit owes its user."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 
 from bayescal.inference.convergence import Convergence
 from bayescal.validation import CalibrationWarning, ConvergenceWarning
 
+_PACKAGE = str(Path(__file__).parents[1])  # a warning points to the line that called the package
 FEW_CASES = 5.0
 REVERSED_Z = -1.5
 
@@ -73,4 +75,4 @@ def _rank_test(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> 
 
 
 def _warn(text: str, category: type[Warning]) -> None:
-    warnings.warn(text, category, stacklevel=5)
+    warnings.warn(text, category, skip_file_prefixes=(_PACKAGE,))

@@ -34,7 +34,7 @@ class PlattPriors(Priors):
     intercept_mean: float = setting(0.0, "log-odds; no shift when the score is a probability")
     intercept_sd: float = setting(1.0, "log-odds; a base rate off by a factor e in the odds is one sd", positive=True)
     slope_log_mean: float = setting(0.0, "log; slope 1, scores neither over- nor under-confident")
-    slope_log_sd: float = setting(0.7, "log; slopes of 1/2 and 2 are one sd", positive=True)
+    slope_log_sd: float = setting(1.0, "log; slopes of 0.37 and 2.7 are one sd", positive=True)
 
 
 class PlattCalibrator(BinaryCalibrator):
@@ -85,6 +85,7 @@ class PlattCalibrator(BinaryCalibrator):
 
     _name = "platt"
     _priors_class = PlattPriors
+    _adaptation = "low_rank"
 
     def _default_priors(self) -> PlattPriors:
         if self.score_kind == "raw":  # a slope of 1.6 per standard deviation is an AUC of about 0.8

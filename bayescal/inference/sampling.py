@@ -47,6 +47,7 @@ class SamplerSettings:
     seed: int
     cores: int | None = None
     target_accept: float = 0.9
+    adaptation: str = "diag"  # of nutpie's mass matrix; "low_rank" where few parameters are strongly correlated
     progress: Progress = None
 
 
@@ -131,6 +132,7 @@ def _run_nutpie(
             cores=min(settings.cores or _available_cores(), settings.chains),
             seed=settings.seed,
             target_accept=settings.target_accept,
+            adaptation=settings.adaptation,
             save_warmup=False,
             progress_bar=False,
             progress_callback=callback,

@@ -43,9 +43,7 @@ Method = Callable[[Floats, Ints, Floats, int], Floats]
 SIZES = (30, 60, 100, 200)
 MAX_TEST_ROWS = 4000
 LOSS_CLIP = 1e-6  # a probability of 0 for what happened would cost an infinite log loss
-LOGIT_CLIP = (
-    1e-6  # scores of exactly 0 and 1 have no log-odds; see `platt_clip_1e-4` for what this choice does
-)
+LOGIT_CLIP = 1e-6  # scores of exactly 0 and 1 have no log-odds; see `platt_clip_1e-4` for what this choice does
 KEY = ["method", "n", "repeat", "draw"]
 COLUMNS = {"method": "str", "n": "int64", "repeat": "int64", "draw": "int64", "test_rows": "int64"} | {
     "log_loss": "float64",
@@ -87,9 +85,7 @@ def fit_platt(x: Floats, y: Ints) -> tuple[float, float]:
     def loss(parameters: Floats) -> tuple[float, Floats]:
         eta = parameters[0] + parameters[1] * z
         residual = expit(eta) - target
-        return float(np.mean(np.logaddexp(0, eta) - target * eta)), np.array(
-            [residual.mean(), (residual * z).mean()]
-        )
+        return float(np.mean(np.logaddexp(0, eta) - target * eta)), np.array([residual.mean(), (residual * z).mean()])
 
     start = np.array([np.log((n1 + 1) / (n0 + 1)), 0.0])
     intercept, slope = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-7}).x
@@ -197,9 +193,7 @@ def draw_rows(pool: Pool, n: int, repeat: int) -> tuple[Floats, Ints, Floats, In
     return *parts, zlib.crc32(b"".join(part.tobytes() for part in parts))
 
 
-def judge(
-    method: Method, scores: Floats, y: Ints, new_scores: Floats, new_y: Ints, seed: int
-) -> dict[str, float]:
+def judge(method: Method, scores: Floats, y: Ints, new_scores: Floats, new_y: Ints, seed: int) -> dict[str, float]:
     """Fit a method and score it on the test rows.
 
     Returns
@@ -279,9 +273,7 @@ def run_pool(pool_name: str, cache: Path, sizes: Sequence[int], repeats: int, me
     return fits
 
 
-def wanted_rows(
-    pool: Pool, cache: Path, sizes: Sequence[int], repeats: int, methods: Sequence[str]
-) -> pd.DataFrame:
+def wanted_rows(pool: Pool, cache: Path, sizes: Sequence[int], repeats: int, methods: Sequence[str]) -> pd.DataFrame:
     """Rows of the fits asked for, made on the draws that the pool gives today."""
     draws = [(n, r, draw_rows(pool, n, r)[-1]) for r in range(repeats) for n in sizes]
     wanted = pd.DataFrame([(name, *draw) for draw in draws for name in methods], columns=KEY)
@@ -292,9 +284,7 @@ def wanted_rows(
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Command line of the study."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     names = [*GROUPS, *METHODS]
     add("--cache", type=Path, required=True, help="folder of pools and rows, outside the repository")

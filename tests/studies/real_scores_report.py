@@ -90,9 +90,7 @@ def summary_text(summary: pd.DataFrame) -> str:
     columns = "log_loss d_log_loss se_d_log_loss se_sets_d_log_loss better_in pools brier d_brier se_d_brier"
     shown = summary[[*columns.split(), "infinite", "unconverged", "seconds"]]
     formats = {
-        name: (
-            "{:+.4f}" if name.startswith("d_") else "{:.4f}" if name.startswith("se_") else "{:.3f}"
-        ).format
+        name: ("{:+.4f}" if name.startswith("d_") else "{:.4f}" if name.startswith("se_") else "{:.3f}").format
         for name in shown.select_dtypes("float")
     }
     return shown.to_string(formatters=formats)
