@@ -1,0 +1,193 @@
+"""Speed and memory, each as a ratio in one run against a peer or a plain script of the same model.
+
+    python tests/studies/benchmark.py --out tests/studies/results/benchmark
+
+Times are medians of several runs in turn (ours, theirs, ours, ...), so that a machine whose speed drifts moves both.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+
+def seconds(job: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    job()
+    return time.perf_counter() - start
+
+
+def in_turn(ours: Callable[[], object], theirs: Callable[[], object], runs: int) -> tuple[float, float]:
+    """Median wall times of two jobs that run alternately."""
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(runs)]
+    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+
+
+def cases(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and outcomes whose log-odds are half the score's."""
+    rng = np.random.default_rng(seed)
+    scores = rng.random(n)
+    return scores, (rng.random(n) < 1 / (1 + ((1 - scores) / scores) ** 0.5)).astype(int)
+
+
+def plain_pymc(model: str, scores: np.ndarray, y: np.ndarray) -> None:
+    """The model's specification, sampled as a script would."""
+    import importlib.util
+
+    import pymc as pm
+
+    path = Path(__file__).parents[2] / "models" / f"{model}.py"
+    spec = importlib.util.spec_from_file_location(f"models_{model}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with module.model(scores, y):
+        pm.sample(draws=1000, tune=500, chains=4, target_accept=0.9, random_seed=1, progressbar=False)
+
+
+def fits(rows: list[dict[str, object]]) -> None:
+    """Second fits in a process, everything that `fit` does included."""
+    from bayescal.registry import CALIBRATORS
+
+    for model, n, limit in (("platt", 200, 0.6), ("beta", 200, 0.6), ("bernstein", 300, 1.5)):
+        cls = CALIBRATORS[model].load()
+        cls(random_state=0).fit(*cases(n, 0))  # compiles
+        seeds = iter(range(1, 100))
+
+        def ours(cls: type = cls, n: int = n, seeds: object = seeds) -> None:
+            cls(random_state=0).fit(*cases(n, next(seeds)))
+
+        def theirs(model: str = model, n: int = n) -> None:
+            plain_pymc(model, *cases(n, 1))
+
+        theirs()  # fills PyTensor's cache on disk
+        mine, plain = in_turn(ours, theirs, 3)
+        rows.append(
+            {
+                "what": f"second fit, {model}, n = {n}, 4 x 1000 draws",
+                "seconds": mine,
+                "limit": limit,
+                "peer": "pm.sample of models/",
+                "peer_seconds": plain,
+            }
+        )
+
+
+def arrays(rows: list[dict[str, object]]) -> None:
+    """PAV and prediction on a million rows."""
+    from sklearn.isotonic import IsotonicRegression
+
+    import bayescal as bc
+    from bayescal.pav import isotonic_fit
+
+    rng = np.random.default_rng(0)
+    scores = rng.random(1_000_000)
+    y = (rng.random(len(scores)) < scores).astype(float)
+    theirs = IsotonicRegression(out_of_bounds="clip")
+    mine, peer = in_turn(lambda: isotonic_fit(scores, y), lambda: theirs.fit(scores, y), 5)
+    rows.append(
+        {"what": "PAV, 10^6 rows", "seconds": mine, "limit": 1.5 * peer, "peer": "scikit-learn", "peer_seconds": peer}
+    )
+    for name in ("PlattCalibrator", "BetaCalibrator", "BernsteinCalibrator", "IsotonicCalibrator"):
+        fitted = getattr(bc, name)(random_state=0).fit(*cases(300, 0))
+        rows.append(
+            {
+                "what": f"predict_interval, 10^6 scores, 4000 draws, {fitted._name}",
+                "seconds": statistics.median(seconds(lambda f=fitted: f.predict_interval(scores)) for _ in range(3)),
+                "limit": 5.0,
+            }
+        )
+
+
+def process(command: list[str]) -> tuple[float, float]:
+    """Wall seconds and peak memory (MB) of a child process."""
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if os.waitstatus_to_exitcode(status) not in (0, 3):
+        raise RuntimeError(f"{command} exited with {os.waitstatus_to_exitcode(status)}")
+    return time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def processes(rows: list[dict[str, object]]) -> None:
+    """The command line, and prediction's memory, each in a process of its own."""
+    program = [sys.executable, "-m", "bayescal"]
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "cases.csv"
+        pd.DataFrame(dict(zip(("score", "label"), cases(300, 0), strict=True))).to_csv(table, index=False)
+        asked = [str(table), "--score", "score", "--label", "label"]
+        fit = [*program, "fit", *asked, "--method", "beta", "--out", f"{folder}/out"]
+        predict = (
+            "import numpy, bayescal; c = bayescal.load(r'" + f"{folder}/out/posterior.nc" + "'); "
+            "c.predict_interval(numpy.random.default_rng(0).random(1_000_000))"
+        )
+        table_of = (
+            ("bayescal fit as a process, n = 300, beta, warm cache", fit, 12.0, 900.0, 3),
+            (
+                "predict_interval, 10^6 scores, loaded beta fit, as a process",
+                [sys.executable, "-c", predict],
+                None,
+                1000.0,
+                3,
+            ),
+            ("bayescal --help", [*program, "--help"], 0.3, None, 7),
+            ("import bayescal", [sys.executable, "-c", "import bayescal"], 0.3, None, 7),
+            ("python -c pass", [sys.executable, "-c", "pass"], None, None, 7),
+        )
+        process(fit)
+        for what, command, limit, memory_limit, runs in table_of:
+            measured = [process(command) for _ in range(runs)]
+            rows.append(
+                {
+                    "what": what,
+                    "seconds": statistics.median(m[0] for m in measured),
+                    "limit": limit,
+                    "peak_mb": max(m[1] for m in measured),
+                    "limit_mb": memory_limit,
+                }
+            )
+
+
+def main() -> None:
+    """Measure everything, print and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows: list[dict[str, object]] = []
+    for part in (processes, arrays, fits):
+        part(rows)
+    table = pd.DataFrame(rows)
+    table["peer / ours"] = table["peer_seconds"] / table["seconds"]
+    text = table.round(3).to_string(index=False, na_rep="")
+    print(text)
+    if asked.out:
+        import bayescal as bc
+
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        head = {
+            "command": "python tests/studies/benchmark.py",
+            "date": date.today().isoformat(),
+            "bayescal": bc.__version__,
+            "python": platform.python_version(),
+            "processors": os.cpu_count(),
+            "peak_mb_of_this_process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+        asked.out.with_suffix(".txt").write_text(json.dumps(head, indent=1) + "\n\n" + text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
