@@ -38,8 +38,8 @@ class FileFormatError(ValueError):
     """A file that bayescal did not write, or that is damaged."""
 
 
-class NoPosteriorError(RuntimeError):
-    """An interval or draws were asked of a point estimate."""
+class NoPosteriorError(RuntimeError, AttributeError):
+    """An interval or draws were asked of a point estimate; an AttributeError too, so that ``hasattr`` says no."""
 
 
 class ConvergenceWarning(UserWarning):
@@ -181,7 +181,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray | None:
         raise WeightValueError(
             f"sample_weight is zero in all {n} rows. Leave it out, or give at least one row a weight."
         )
-    return weight
+    return np.array(weight)
 
 
 def check_choice(value: Any, allowed: Sequence[str], name: str) -> str:

@@ -60,7 +60,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
             Labels out of ``classes_``.
         """
-        return self.classes_[(self.predict_proba(scores)[:, 1] >= 0.5).astype(int)]
+        positive = self.predict_proba(scores)[:, 1] >= 0.5
+        return self.classes_[positive.astype(int)]
 
     def predict_interval(self, scores: Any, ci_prob: float = 0.9, ci_kind: str = "eti") -> np.ndarray:
         """Credible interval of the probability of each class.
@@ -87,7 +88,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         self._require_posterior("predict_interval")
         ci_prob = check_fraction(ci_prob, "ci_prob")
         check_choice(ci_kind, ("eti", "hdi"), "ci_kind")
-        lower, upper = self._summarise(scores, lambda p: interval(p, ci_prob, ci_kind))
+        smooth = ci_kind == "eti"  # which of several short intervals is the shortest changes in jumps
+        lower, upper = self._summarise(scores, lambda p: interval(p, ci_prob, ci_kind), smooth=smooth)
         return np.stack([np.stack([1 - upper, 1 - lower], axis=1), np.stack([lower, upper], axis=1)], axis=1)
 
     def predict_exceedance(self, scores: Any, threshold: float) -> np.ndarray:
@@ -112,7 +114,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """
         self._require_posterior("predict_exceedance")
         t = check_threshold(threshold)
-        below, above = self._summarise(scores, lambda p: np.stack([(1 - p > t).mean(axis=0), (p > t).mean(axis=0)]))
+        below, above = self._summarise(
+            scores, lambda p: np.stack([(1 - p > t).mean(axis=0), (p > t).mean(axis=0)]), smooth=False
+        )
         return np.stack([below, above], axis=1)
 
     def predict_table(self, scores: Any, ci_prob: float = 0.9) -> pd.DataFrame:
@@ -231,9 +235,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             )
         return checked
 
-    def _summarise(self, scores: Any, summary: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def _summarise(
+        self, scores: Any, summary: Callable[[np.ndarray], np.ndarray], *, smooth: bool = True
+    ) -> np.ndarray:
+        """Summary of the draws at new scores; one that is not smooth in the score is not interpolated."""
         values = self._check_new_scores(scores).values
-        return summarise_in_blocks(values, self._proba_draws, None if self._is_point else self._lattice, summary)
+        lattice = self._lattice if smooth and not self._is_point else None
+        return summarise_in_blocks(values, self._proba_draws, lattice, summary)
 
     def _require_posterior(self, what: str) -> None:
         check_is_fitted(self, "classes_")
