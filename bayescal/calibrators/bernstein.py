@@ -38,13 +38,13 @@ class BernsteinPriors(Priors):
     Examples
     --------
     >>> BernsteinPriors().concentration_log_sd
-    0.8
+    0.5
     """
 
     concentration_log_mean: float = setting(
-        float(np.log(3.0)), "log of prior cases; the identity is worth 3 cases, so 30 labels can overrule it"
+        float(np.log(4.0)), "log of prior cases; the identity is worth 4 cases, so 30 labels can overrule it"
     )
-    concentration_log_sd: float = setting(0.8, "log; from 0.6 to 15 prior cases within two sd", positive=True)
+    concentration_log_sd: float = setting(0.5, "log; from 1.5 to 11 prior cases within two sd", positive=True)
 
 
 class BernsteinCalibrator(BinaryCalibrator):
@@ -56,7 +56,7 @@ class BernsteinCalibrator(BinaryCalibrator):
         What the scores are: probabilities in [0, 1], log-odds, or any real number that grows with the probability.
     inference : {"nuts", "point"}, default="nuts"
         Posterior by NUTS, or the least-squares quadratic program.
-    degree : int, default=8
+    degree : int, default=12
         Degree K of the polynomial.
     draws : int, default=1000
         Posterior draws of each chain.
@@ -95,6 +95,7 @@ class BernsteinCalibrator(BinaryCalibrator):
     """
 
     _name = "bernstein"
+    _target_accept = 0.95
     _nodes_per_unit = 8192.0
     _priors_class = BernsteinPriors
 
@@ -103,7 +104,7 @@ class BernsteinCalibrator(BinaryCalibrator):
         score_kind: str = "proba",
         inference: str = "nuts",
         *,
-        degree: int = 8,
+        degree: int = 12,
         draws: int = 1000,
         tune: int | None = None,
         chains: int = 4,

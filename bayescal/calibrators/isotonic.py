@@ -38,13 +38,13 @@ class IsotonicPriors(Priors):
     Examples
     --------
     >>> IsotonicPriors().concentration_log_sd
-    0.8
+    0.5
     """
 
     concentration_log_mean: float = setting(
-        float(np.log(3.0)), "log of prior cases; the identity is worth 3 cases, so 30 labels can overrule it"
+        float(np.log(5.0)), "log of prior cases; the identity is worth 5 cases, so 30 labels can overrule it"
     )
-    concentration_log_sd: float = setting(0.8, "log; from 0.6 to 15 prior cases within two sd", positive=True)
+    concentration_log_sd: float = setting(0.5, "log; from 1.8 to 14 prior cases within two sd", positive=True)
 
 
 class IsotonicCalibrator(BinaryCalibrator):
@@ -96,6 +96,7 @@ class IsotonicCalibrator(BinaryCalibrator):
 
     _name = "isotonic"
     _priors_class = IsotonicPriors
+    _target_accept = 0.95
 
     def __init__(
         self,

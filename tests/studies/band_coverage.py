@@ -5,7 +5,7 @@ average are judged on 300 fresh scores against the true curve: the share of scor
 truth, the mean width of the interval, and the Kullback-Leibler error of the posterior mean (nats x 100). The peers are
 fitted to the same rows. Coverage is that of the band as users read it, over the law of the scores.
 
-    python tests/studies/coverage.py --out tests/studies/results/coverage --cache <folder> --jobs 2
+    python tests/studies/band_coverage.py --out tests/studies/results/band_coverage --cache <folder> --jobs 2
 
 Each data set is one row of the cache, written when it is done and not done twice; `--forget` throws the rows away.
 """
@@ -161,7 +161,7 @@ def main() -> None:
 
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         head = {
-            "command": f"python tests/studies/coverage.py --repeats {asked.repeats} --first-seed {asked.first_seed}",
+            "command": f"python tests/studies/band_coverage.py --repeats {asked.repeats} --first-seed {asked.first_seed}",
             "data_sets_per_cell": asked.repeats,
             "date": date.today().isoformat(),
             "bayescal": bc.__version__,
