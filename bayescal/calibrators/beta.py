@@ -33,9 +33,9 @@ class BetaPriors(Priors):
     """
 
     a_log_mean: float = setting(0.0, "log; a = 1 leaves small scores as they are")
-    a_log_sd: float = setting(0.7, "log; exponents of 1/2 and 2 are one sd", positive=True)
+    a_log_sd: float = setting(1.0, "log; exponents of 0.37 and 2.7 are one sd", positive=True)
     b_log_mean: float = setting(0.0, "log; b = 1 leaves large scores as they are")
-    b_log_sd: float = setting(0.7, "log; exponents of 1/2 and 2 are one sd", positive=True)
+    b_log_sd: float = setting(1.0, "log; exponents of 0.37 and 2.7 are one sd", positive=True)
     c_mean: float = setting(0.0, "log-odds; no shift")
     c_sd: float = setting(1.0, "log-odds; a base rate off by a factor e in the odds is one sd", positive=True)
 
