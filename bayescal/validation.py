@@ -147,6 +147,8 @@ def label_values(y: Any, n: int, *, name: str = "y") -> np.ndarray:
         )
     if values.dtype.kind == "O":
         values = _one_type(values, name)
+        if isinstance(values[0], str):
+            return values
     if values.dtype.kind == "f":
         fractions = np.flatnonzero(values != np.floor(values))
         if fractions.size or not np.isfinite(values).all():
