@@ -96,7 +96,7 @@ class BernsteinCalibrator(BinaryCalibrator):
 
     _name = "bernstein"
     _target_accept = 0.95
-    _nodes_per_unit = 8192.0
+    _nodes_per_unit = 16384.0
     _priors_class = BernsteinPriors
 
     def __init__(

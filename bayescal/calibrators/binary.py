@@ -75,7 +75,7 @@ class BinaryCalibrator(Calibrator):
     _default_tune: ClassVar[int] = 500
     _target_accept: ClassVar[float] = 0.9
     _adaptation: ClassVar[str] = "diag"
-    _nodes_per_unit: ClassVar[float] = 512.0  # lattice of working coordinates for batches of many distinct scores
+    _nodes_per_unit: ClassVar[float] = 1024.0  # lattice of working coordinates for batches of many distinct scores
 
     feature_names_in_: np.ndarray
     _rows: Rows | None
@@ -375,6 +375,10 @@ class BinaryCalibrator(Calibrator):
         cell = np.unique(np.floor(u * self._nodes_per_unit))
         nodes = np.union1d(cell, cell + 1) / self._nodes_per_unit
         return u, nodes, lambda at: expit(self._log_odds(self._features(at, self._scale), self._flat))
+
+    def _knots(self) -> np.ndarray:
+        """Scores at which the map jumps (as a pair of neighbours) or bends."""
+        return self._scale.get("ecdf_scores", np.empty(0))
 
     def _decreasing(self, scores: np.ndarray) -> bool:
         low, high = self._point_proba(np.array([scores.min(), scores.max()]))

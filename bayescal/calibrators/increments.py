@@ -31,8 +31,8 @@ def mixture_data(basis: np.ndarray, positives: np.ndarray, totals: np.ndarray) -
     """The likelihood as a mixture over increments, from a nonnegative basis ``(m, K + 1)`` whose rows sum to 1.
 
     P(y = 1) = sum_k basis_k beta_k = sum_j d_j C_j with C_j = basis_j + ... + basis_K, and P(y = 0) =
-    sum_j d_j (1 - C_j): sums of nonnegative terms, exact at both ends. One row ``x`` for each score and outcome that was
-    seen, with its weight.
+    sum_j d_j (1 - C_j): sums of nonnegative terms, exact at both ends. One row ``x`` for each score and outcome seen,
+    with its weight.
     """
     upper = np.concatenate([np.cumsum(basis[:, ::-1], axis=1)[:, ::-1], np.zeros((len(basis), 1))], axis=1)
     lower = np.concatenate([np.zeros((len(basis), 1)), np.cumsum(basis, axis=1)], axis=1)

@@ -171,6 +171,10 @@ class IsotonicCalibrator(BinaryCalibrator):
         nodes = np.unique(step)
         return step, nodes, lambda at: expit(self._log_odds(at, self._flat))
 
+    def _knots(self) -> np.ndarray:
+        edges = self._scale["edges"]
+        return np.concatenate([super()._knots(), np.nextafter(edges, -np.inf), edges])
+
     def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters:
         drawn = increment_draws(rng, size, prior_base(scale["group_means"]), *priors.vector())
         return {**drawn, "levels": levels_and_complements(drawn["increments"])[0]}
