@@ -7,6 +7,7 @@ one thread while chains run, and put back afterwards.
 
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Progress = bool | Callable[[int, int, int], None] | None
 
 _compiled: dict[Hashable, Any] = {}  # per process: structure -> nutpie's compiled model
+_compiling = threading.Lock()  # two threads that compile at a time got models whose draws differ
 
 # draw statistics under ArviZ's names
 _STATISTICS = {
@@ -118,11 +120,12 @@ def _run_nutpie(
 ) -> Draws:
     import nutpie
 
-    compiled = _compiled.get(structure)
-    if compiled is None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*[Nn]umba.*", category=UserWarning)
-            compiled = _compiled[structure] = nutpie.compile_pymc_model(build(**data), backend="numba")
+    with _compiling:
+        compiled = _compiled.get(structure)
+        if compiled is None:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*[Nn]umba.*", category=UserWarning)
+                compiled = _compiled[structure] = nutpie.compile_pymc_model(build(**data), backend="numba")
     with one_blas_thread(), _progress(settings) as callback:
         run = nutpie.sample(
             compiled.with_data(**data),
