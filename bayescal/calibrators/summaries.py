@@ -30,9 +30,9 @@ def summarise_in_blocks(
     """Summarise draws at scores ``(m,)`` by `summary`: ``(draws, b) -> (k, b)``; returns ``(k, m)`` in [0, 1].
 
     Equal scores are computed once. Beyond `EXACT_LIMIT` distinct scores the summary is computed at the nodes of a fixed
-    lattice of working coordinates, and interpolated linearly, so that a row's answer does not depend on its batch. Means
-    are off by less than 1e-6 and ends of intervals by less than 1e-4; an end that falls into the gap between members of
-    an average that disagree, where all values are alike, by less than 1e-3.
+    lattice of working coordinates and interpolated linearly. Means are off by less than 1e-6 and ends of intervals by
+    less than 1e-4; an end that falls into the gap between members of an average that disagree, where any value is as
+    good, by less than 1e-3.
     """
     distinct, inverse = np.unique(scores, return_inverse=True)
     if lattice is not None and len(distinct) > EXACT_LIMIT:

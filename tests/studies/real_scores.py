@@ -156,12 +156,27 @@ PEERS: dict[str, Method] = {
     "uncalibrated": _uncalibrated,
     "prevalence": _prevalence,
 }
+_stacked: dict[tuple[int, bytes], object] = {}  # the latest stacked fit, shared by the methods that read it
+
+
+def _part(name: str) -> Method:
+    """The stacked calibrator or one of its members, by half the default number of draws; one fit serves all five."""
+
+    def method(scores: Floats, y: Ints, new_scores: Floats, seed: int) -> Floats:
+        import bayescal
+
+        key = (seed, scores.tobytes())
+        if key not in _stacked:
+            _stacked.clear()
+            _stacked[key] = bayescal.StackedCalibrator(random_state=seed, draws=500, cores=1).fit(scores, y)
+        fitted = _stacked[key]
+        return (fitted if name == "stacked" else fitted.members_[name]).predict_proba(new_scores)[:, 1]
+
+    return method
+
+
 BAYESCAL: dict[str, Method] = {
-    "bc_stacked": _bayescal("StackedCalibrator"),
-    "bc_platt": _bayescal("PlattCalibrator"),
-    "bc_beta": _bayescal("BetaCalibrator"),
-    "bc_isotonic": _bayescal("IsotonicCalibrator"),
-    "bc_bernstein": _bayescal("BernsteinCalibrator"),
+    f"bc_{name}": _part(name) for name in ("stacked", "platt", "beta", "isotonic", "bernstein")
 }
 POINT: dict[str, Method] = {
     "bc_platt_point": _bayescal("PlattCalibrator", inference="point"),
