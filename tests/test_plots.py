@@ -285,6 +285,18 @@ def test_reliability_settings_are_checked(point: bc.PlattCalibrator, settings: d
     assert plt.get_fignums() == []  # no empty figure is left behind
 
 
+def test_names_are_drawn_as_they_are() -> None:
+    scores, y = simulate()
+    table = pd.DataFrame({"cost $a_$, in dollars a day": scores})
+    calibrator = bc.PlattCalibrator(inference="point").fit(table, np.where(y == "ill", "b$\n5$ and even more", "a$"))
+    for plot in (bc.plot_calibration_map, lambda cal, ax: bc.plot_reliability(cal, which="raw", ax=ax)):
+        figure = Figure()
+        ax = plot(calibrator, ax=figure.add_subplot())
+        figure.draw_without_rendering()  # a single "$a_$" is no mathematics that matplotlib can read
+        label = ax.get_xlabel().replace("\\$", "$")
+        assert label == "score cost $a_$, in dolla… (stated probability of class b$ 5$ and eve…)"
+
+
 # ------------------------------------------------------------------------------
 # plot_calibration_map
 # ------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ BLACK = "#000000"
 GREY = "#777777"
 MEMBER_STYLES = ((VERMILLION, "--"), (GREEN, "-."), (PURPLE, (0, (5, 1))), (BLACK, (0, (1, 1))))
 
-LONGEST_LABEL = 14
 LEGEND_LINE, LEGEND_WIDTH = 0.175, 2.5  # inches, of small text where the font size is 10
 
 
@@ -57,14 +56,19 @@ def class_name(label: object) -> str:
     >>> class_name(1), class_name("no rain in the morning")
     ('class 1', 'class no rain in th…')
     """
-    text = str(label)
-    return f"class {text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + '…'}"
+    return f"class {_short(label, 14)}"
 
 
 def score_name(calibrator: Calibrator) -> str:
     """What the score is called: the column that the fit saw, or just the score."""
     names = getattr(calibrator, "feature_names_in_", None)
-    return "score" if names is None or len(names) != 1 else f"score {names[0]}"
+    return "score" if names is None or len(names) != 1 else f"score {_short(names[0], 20)}"
+
+
+def _short(name: object, longest: int) -> str:
+    """A user's word on one line, no longer than that; dollars are not mathematics."""
+    text = " ".join(str(name).split())
+    return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
 
 
 def score_grid(low: float, high: float, seen: np.ndarray) -> np.ndarray:
