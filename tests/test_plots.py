@@ -408,9 +408,10 @@ def test_map_without_calibration_rows(point: bc.PlattCalibrator, raw: bc.PlattCa
             plot(calibrator, ax=ax)
 
 
-def test_prior_of_a_point_estimate_is_not_drawn(point: bc.PlattCalibrator, ax: Axes) -> None:
+def test_prior_of_a_point_estimate_is_not_drawn(point: bc.PlattCalibrator) -> None:
     with pytest.raises(bc.NoPosteriorError):
-        bc.plot_calibration_map(point, prior=True, ax=ax)
+        bc.plot_calibration_map(point, prior=True)
+    assert plt.get_fignums() == []
 
 
 # ------------------------------------------------------------------------------

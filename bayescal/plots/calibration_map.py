@@ -63,10 +63,10 @@ def plot_calibration_map(
     Raises
     ------
     ParameterValueError
-        If the prior of a `StackedCalibrator` or of a point estimate is asked for, or `ci_prob` is outside its domain.
+        If the prior of a `StackedCalibrator` is asked for, or `ci_prob` is outside its domain.
     NoPosteriorError
-        If the calibrator's scores are not probabilities and it was saved without its calibration rows, whose range the
-        axis takes.
+        If the prior of a point estimate is asked for; or if the scores are not probabilities and the calibrator was
+        saved without its calibration rows, whose range the axis takes.
 
     Examples
     --------
@@ -81,10 +81,10 @@ def plot_calibration_map(
     rows = calibrator._rows if calibrator.score_kind == "proba" else calibrator._require_rows()
     seen = np.empty(0) if rows is None else rows.scores[rows.weight > 0]
     at = _grid(seen, calibrator.score_kind)
+    band = _prior_band(calibrator, at, ci_prob) if prior else None
     ax = axes_or_new(ax, (6, 6))
     curves = []
-    if prior:
-        band = _prior_band(calibrator, at, ci_prob)
+    if band is not None:
         draw_band(ax, at, band[0], band[1], GREY, ":").set_label(f"prior, {percent(ci_prob)} band")
         curves += list(band)
     if calibrator.score_kind != "raw":
