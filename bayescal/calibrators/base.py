@@ -1,5 +1,6 @@
 """What every calibrator of scores offers: probabilities, intervals, draws and tables, from draws at given scores."""
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bayescal import __version__
 from bayescal.calibrators.summaries import interval, summarise_in_blocks
 from bayescal.validation import (
     NoPosteriorError,
@@ -253,6 +255,20 @@ class Calibrator(ClassifierMixin, BaseEstimator):
     @property
     def _is_point(self) -> bool:
         return False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_bayescal_version": __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        written_by = state.get("_bayescal_version")
+        if written_by != __version__:
+            warnings.warn(
+                f"this {type(self).__name__} was pickled by bayescal {written_by}, this is {__version__}. "
+                "Fit it again, or keep fits in files (save), which bayescal.load checks.",
+                UserWarning,
+                stacklevel=2,
+            )
+        super().__setstate__({name: value for name, value in state.items() if name != "_bayescal_version"})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
