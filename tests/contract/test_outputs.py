@@ -1,0 +1,199 @@
+"""Contract: what is predicted. Probabilities, monotone in every draw, the same for a row in whatever batch it comes."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logit
+
+import bayescal as bc
+from bayescal.calibrators.base import Calibrator
+from bayescal.calibrators.summaries import EXACT_LIMIT
+
+Make = Callable[..., Calibrator]
+
+GRID = np.linspace(0.0, 1.0, 201)
+
+
+def draws_of(cal: Calibrator, scores: np.ndarray) -> np.ndarray:
+    """Draws of the positive class's probability, (draws, m)."""
+    return cal.proba_draws(scores).sel({"class": cal.classes_[1]}).to_numpy().reshape(-1, len(scores))
+
+
+# Probabilities
+
+
+def test_probabilities_lie_in_the_unit_interval_and_sum_to_one(fitted: Calibrator) -> None:
+    proba = fitted.predict_proba(GRID)
+    assert proba.shape == (len(GRID), 2)
+    assert proba.dtype == np.float64
+    assert ((proba >= 0) & (proba <= 1)).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-15)
+
+
+def test_draws_are_probabilities_with_named_dimensions(posterior: Calibrator) -> None:
+    drawn = posterior.proba_draws(GRID)
+    assert drawn.dims == ("chain", "draw", "obs", "class")
+    assert drawn.shape == (posterior.chains, posterior.draws, len(GRID), 2)
+    assert ((drawn >= 0) & (drawn <= 1)).all()
+    np.testing.assert_allclose(drawn.sum("class"), 1.0, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(drawn.mean(("chain", "draw")), posterior.predict_proba(GRID), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("score_kind", ["proba", "logit", "raw"])
+def test_every_draw_is_nondecreasing(make_posterior: Make, cases, score_kind: str) -> None:
+    fine = np.linspace(0.0, 1.0, 2001)
+    scores = {"proba": fine, "logit": np.linspace(-20, 20, 2001), "raw": np.linspace(-3, 4, 2001)}[score_kind]
+    given = {"proba": cases.scores, "logit": logit(cases.scores), "raw": 2 * cases.scores - 1}[score_kind]
+    cal = make_posterior(score_kind=score_kind).fit(given, cases.y)
+    # sums of the same terms in another order: as many roundings as terms
+    assert np.diff(draws_of(cal, scores), axis=1).min() >= -1e-14
+    assert np.diff(cal.predict_proba(scores)[:, 1]).min() >= -1e-14
+
+
+def test_point_estimate_is_nondecreasing(point: Calibrator) -> None:
+    assert np.diff(point.predict_proba(np.linspace(0, 1, 2001))[:, 1]).min() >= -1e-14
+
+
+def test_prediction_is_the_more_probable_class(fitted: Calibrator) -> None:
+    expected = fitted.classes_[(fitted.predict_proba(GRID)[:, 1] >= 0.5).astype(int)]
+    np.testing.assert_array_equal(fitted.predict(GRID), expected)
+    assert set(fitted.predict(GRID)) == {0, 1}  # the fixture's map crosses one half
+
+
+# Intervals
+
+
+@pytest.mark.parametrize("ci_kind", ["eti", "hdi"])
+def test_intervals_are_ordered_nested_and_inside(posterior: Calibrator, ci_kind: str) -> None:
+    levels = [posterior.predict_interval(GRID, ci_prob=p, ci_kind=ci_kind) for p in (0.5, 0.8, 0.9, 0.99)]
+    for interval in levels:
+        assert interval.shape == (len(GRID), 2, 2)
+        assert ((interval >= 0) & (interval <= 1)).all()
+        assert (interval[..., 0] <= interval[..., 1]).all()
+        np.testing.assert_allclose(interval[:, 0, ::-1], 1 - interval[:, 1], rtol=0, atol=1e-15)
+    for inner, outer in zip(levels[:-1], levels[1:], strict=True):
+        if ci_kind == "eti":
+            assert (outer[..., 0] <= inner[..., 0]).all()
+            assert (outer[..., 1] >= inner[..., 1]).all()
+        else:  # shortest intervals need not be nested, but the wider holds more draws
+            assert (np.diff(outer) >= np.diff(inner)).all()
+
+
+def test_equal_tails_hold_the_median(posterior: Calibrator) -> None:
+    median = np.median(draws_of(posterior, GRID), axis=0)
+    for ci_prob in (0.01, 0.5, 0.9):
+        lower, upper = posterior.predict_interval(GRID, ci_prob=ci_prob)[:, 1].T
+        assert (lower <= median + 1e-15).all()
+        assert (median <= upper + 1e-15).all()
+
+
+def test_intervals_hold_the_draws_they_promise(posterior: Calibrator) -> None:
+    drawn = draws_of(posterior, GRID)
+    for ci_kind in ("eti", "hdi"):
+        lower, upper = posterior.predict_interval(GRID, ci_prob=0.8, ci_kind=ci_kind)[:, 1].T
+        inside = ((drawn >= lower - 1e-12) & (drawn <= upper + 1e-12)).sum(axis=0)
+        assert inside.min() >= 0.8 * (len(drawn) - 2)  # interpolated ends can lose a draw on each side
+
+
+def test_shortest_interval_is_not_wider(posterior: Calibrator) -> None:
+    for ci_prob in (0.5, 0.8, 0.9):  # of 160 draws: whole numbers of draws inside
+        eti = np.diff(posterior.predict_interval(GRID, ci_prob=ci_prob))
+        hdi = np.diff(posterior.predict_interval(GRID, ci_prob=ci_prob, ci_kind="hdi"))
+        assert (hdi <= eti + 1e-12).all()
+
+
+def test_exceedance_counts_draws(posterior: Calibrator) -> None:
+    drawn = posterior.proba_draws(GRID).to_numpy().reshape(-1, len(GRID), 2)
+    for threshold in (0.0, 0.25, 0.5, 0.8, 1.0):
+        exceedance = posterior.predict_exceedance(GRID, threshold)
+        np.testing.assert_allclose(exceedance, (drawn > threshold).mean(axis=0), rtol=0, atol=1e-12)
+        assert np.diff(exceedance[:, 1]).min() >= -1e-12
+    lower, upper = posterior.predict_interval(GRID, ci_prob=0.8)[:, 1].T
+    at_least = posterior.predict_exceedance(GRID, 0.5)[:, 1]
+    assert (at_least[lower > 0.5] >= 0.9 - 0.01).all()  # the lower end is the 10 % quantile, up to a draw
+    assert (at_least[upper < 0.5] <= 0.1 + 0.01).all()
+
+
+def test_table_summarises_the_draws(posterior: Calibrator) -> None:
+    drawn = draws_of(posterior, GRID)
+    table = posterior.predict_table(GRID, ci_prob=0.8)
+    assert table.columns.tolist() == ["mean", "sd", "lower", "upper"]
+    assert table.attrs == {"ci_prob": 0.8}
+    expected = {
+        "mean": drawn.mean(axis=0),
+        "sd": drawn.std(axis=0),
+        "lower": np.quantile(drawn, 0.1, axis=0),
+        "upper": np.quantile(drawn, 0.9, axis=0),
+    }
+    pd.testing.assert_frame_equal(table, pd.DataFrame(expected), rtol=0, atol=1e-12)
+
+
+BAD_QUESTIONS = {
+    "ci_prob": [
+        lambda cal, bad=bad: cal.predict_interval(GRID, ci_prob=bad) for bad in (0, 1, 90, -0.1, np.nan, "0.9")
+    ],
+    "ci_kind": [lambda cal: cal.predict_interval(GRID, ci_kind="shortest")],
+    "threshold": [lambda cal, bad=bad: cal.predict_exceedance(GRID, bad) for bad in (-0.1, 1.1, np.nan, True, "0.5")],
+}
+
+
+@pytest.mark.parametrize("name", BAD_QUESTIONS)
+def test_bad_questions_are_refused(posterior: Calibrator, name: str) -> None:
+    for ask in BAD_QUESTIONS[name]:
+        with pytest.raises(bc.ParameterValueError, match=name):
+            ask(posterior)
+
+
+def test_draws_that_would_not_fit_in_memory_are_refused(posterior: Calibrator) -> None:
+    rows = 2**29 // (2 * posterior.chains * posterior.draws) + 1
+    with pytest.raises(bc.ScoreValueError, match="GB"):
+        posterior.proba_draws(np.broadcast_to(0.5, rows))
+
+
+# Rows and batches
+
+
+def test_a_row_is_answered_the_same_in_every_batch(fitted: Calibrator, random_seed: int) -> None:
+    rng = np.random.default_rng(random_seed)
+    scores = rng.random(50)
+    together = fitted.predict_proba(scores)
+    order = rng.permutation(50)
+    np.testing.assert_allclose(fitted.predict_proba(scores[order]), together[order], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(np.repeat(scores, 3))[::3], together, rtol=0, atol=1e-12)
+    alone = np.concatenate([fitted.predict_proba([s]) for s in scores])
+    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)
+
+
+def test_an_interval_is_the_same_in_every_batch(posterior: Calibrator, random_seed: int) -> None:
+    scores = np.random.default_rng(random_seed).random(20)
+    for ask in (
+        posterior.predict_interval,
+        lambda s: posterior.predict_exceedance(s, 0.4),
+        lambda s: posterior.proba_draws(s).transpose("obs", ...).to_numpy(),
+    ):
+        together = ask(scores)
+        alone = np.concatenate([ask([s]) for s in scores])
+        np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("score_kind", ["proba", "raw"])
+def test_a_large_batch_agrees_with_small_ones(make_posterior: Make, cases, score_kind: str) -> None:
+    # beyond EXACT_LIMIT distinct scores answers may be interpolated between nodes
+    cal = make_posterior(score_kind=score_kind).fit(*cases)
+    large = np.linspace(0.0, 1.0, EXACT_LIMIT + 2) ** 1.5
+    parts = np.array_split(large, 2)
+    questions = {
+        "proba": (lambda s: cal.predict_proba(s)[:, 1], 1e-6),
+        "interval": (lambda s: cal.predict_interval(s)[:, 1], 2e-4),
+        "shortest": (lambda s: cal.predict_interval(s, ci_kind="hdi")[:, 1], 1e-12),
+        "exceedance": (lambda s: cal.predict_exceedance(s, 0.4)[:, 1], 1e-12),
+        "table": (lambda s: cal.predict_table(s).to_numpy(), 2e-4),
+    }
+    for name, (ask, tolerance) in questions.items():
+        whole = ask(large)
+        exact = np.concatenate([ask(part) for part in parts])
+        np.testing.assert_allclose(whole, exact, rtol=0, atol=tolerance, err_msg=name)
+        if name in ("proba", "interval", "exceedance"):
+            assert np.diff(whole, axis=0).min() >= -1e-12
