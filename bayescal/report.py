@@ -1,0 +1,341 @@
+"""What a fit says in words and numbers: a summary for programs, and a report for people made from it.
+
+`summarise` collects everything into plain values (``summary.json``), `draw_figures` draws, and `render_report` turns
+both into one self-contained page. The page holds nothing that the summary does not hold, apart from explanations.
+"""
+
+import base64
+import importlib.metadata
+import io
+import platform
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from bayescal import __version__
+from bayescal.calibrators.base import Calibrator
+from bayescal.evaluation.miscalibration import MEASURES, miscalibration
+from bayescal.plots.calibration_map import plot_calibration_map
+from bayescal.plots.reliability import plot_reliability
+from bayescal.registry import CALIBRATORS
+
+SCHEMA = 1  # of summary.json
+PACKAGES = ("pymc", "nutpie", "arviz", "numpy", "scipy", "scikit-learn")
+MEASURE_TITLES = {"ici": "ICI", "e50": "E50", "e90": "E90", "emax": "Emax"}
+SCORE_KIND_WORDS = {
+    "proba": "a probability",
+    "logit": "log-odds",
+    "raw": "a number that grows with the probability",
+}
+PASSED = "R-hat, effective sample sizes, divergences and energy are all within their limits."
+DPI = 150
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the calibration rows came from: names, never a path of the machine."""
+
+    file: str
+    score: str
+    label: str
+    weight: str | None = None
+
+
+def summarise(
+    calibrator: Calibrator, source: Source, *, ci_prob: float, seed: int | None, messages: list[str]
+) -> dict[str, Any]:
+    """Collect what a fit found as plain values, ready for JSON: no NaN, no NumPy types.
+
+    Parameters
+    ----------
+    calibrator : calibrator
+        Fitted, with its calibration rows.
+    source : Source
+        Names of the file and of its columns.
+    ci_prob : float in (0, 1)
+        Posterior probability of the intervals.
+    seed : int or None
+        Seed that the fit was given.
+    messages : list of str
+        Warnings that the fit gave.
+
+    Returns
+    -------
+    dict
+        Keys ``schema``, ``data``, ``settings``, ``priors``, ``stacking``, ``miscalibration``, ``map``,
+        ``diagnostics``, ``warnings``, ``versions``. What does not apply to the fit is None; what cannot be computed is
+        None too.
+    """
+    posterior = not calibrator._is_point
+    return _plain(
+        {
+            "schema": SCHEMA,
+            "data": _data_facts(calibrator, source),
+            "settings": {
+                "method": calibrator._name,
+                "method_summary": CALIBRATORS[calibrator._name].summary,
+                "inference": "nuts" if posterior else "point",
+                "ci_prob": ci_prob if posterior else None,
+                "seed": seed if posterior else None,
+                "draws": calibrator.draws if posterior else None,
+                "chains": calibrator.chains if posterior else None,
+                "tune": calibrator.tune if posterior else None,
+            },
+            "priors": _priors(calibrator) if posterior else None,
+            "stacking": _stacking(calibrator),
+            "miscalibration": _miscalibration(calibrator, ci_prob),
+            "map": _map(calibrator, ci_prob),
+            "diagnostics": _diagnostics(calibrator) if posterior else None,
+            "warnings": messages,
+            "versions": {
+                "bayescal": __version__,
+                "python": platform.python_version(),
+                **{name: importlib.metadata.version(name) for name in PACKAGES},
+            },
+        }
+    )
+
+
+def draw_figures(calibrator: Calibrator, *, ci_prob: float) -> dict[str, bytes]:
+    """Draw the pictures of a fit.
+
+    Parameters
+    ----------
+    calibrator : calibrator
+        Fitted, with its calibration rows.
+    ci_prob : float in (0, 1)
+        Posterior probability of the bands.
+
+    Returns
+    -------
+    dict of str to bytes
+        PNG files by name: ``reliability.png`` and ``calibration_map.png``.
+    """
+
+    def png(plot: Any, **settings: Any) -> bytes:
+        # no pyplot: it would choose a back end for the screen, and keep the figure
+        figure = Figure(figsize=(6, 6), layout="constrained")
+        FigureCanvasAgg(figure)
+        file = io.BytesIO()
+        with warnings.catch_warnings():
+            # a name in letters that the font lacks stands in the text of the page
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+            plot(calibrator, ci_prob=ci_prob, ax=figure.add_subplot(), **settings)
+            figure.savefig(file, format="png", dpi=DPI)
+        return file.getvalue()
+
+    return {
+        "reliability.png": png(plot_reliability, which="both"),
+        "calibration_map.png": png(plot_calibration_map),
+    }
+
+
+def render_report(summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
+    """Write the report as one HTML page that needs no other file.
+
+    Parameters
+    ----------
+    summary : mapping
+        What `summarise` returned.
+    figures : mapping of str to bytes
+        What `draw_figures` returned.
+
+    Returns
+    -------
+    str
+        The page; whatever came from the user is escaped in it.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("bayescal"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "general": format_general,
+        "number": format_number,
+        "percent": format_percent,
+        "title_of": title_of,
+    }
+    images = {name.removesuffix(".png"): base64.b64encode(png).decode() for name, png in figures.items()}
+    return environment.get_template("report.html.j2").render(
+        **summary, images=images, score_kind_words=SCORE_KIND_WORDS[summary["data"]["score_kind"]]
+    )
+
+
+def title_of(measure: str) -> str:
+    """A measure of miscalibration as people write it.
+
+    >>> title_of("ici"), title_of("in_the_large")
+    ('ICI', 'in the large')
+    """
+    return MEASURE_TITLES.get(measure, measure.replace("_", " "))
+
+
+def format_number(value: float | None, digits: int = 2) -> str:
+    """A number for a table, with a true minus sign.
+
+    >>> format_number(-0.123), format_number(3), format_number(1234.5), format_number(None)
+    ('−0.12', '3.00', '1234.50', 'not defined')
+    """
+    if value is None:
+        return "not defined"
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
+
+
+def format_general(value: float, digits: int = 6) -> str:
+    """A number of any size, without zeros at its end.
+
+    >>> format_general(-600.0), format_general(0.05), format_general(0.115384, 4)
+    ('−600', '0.05', '0.1154')
+    """
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def format_percent(value: float) -> str:
+    """A share as a percentage.
+
+    >>> format_percent(0.9), format_percent(0.975)
+    ('90 %', '97.5 %')
+    """
+    return f"{100 * value:.4g} %"
+
+
+def _data_facts(calibrator: Calibrator, source: Source) -> dict[str, Any]:
+    rows = calibrator._require_rows()
+    used = rows.weight > 0
+    positives = float(rows.weight @ rows.positive)
+    total = float(rows.weight.sum())
+    return {
+        "file": source.file,
+        "rows": len(rows.scores),
+        "cases": total,
+        "score": source.score,
+        "score_kind": calibrator.score_kind,
+        "score_min": rows.scores[used].min(),
+        "score_max": rows.scores[used].max(),
+        "score_mean": float(rows.weight @ rows.scores) / total,
+        "distinct_scores": len(np.unique(rows.scores[used])),
+        "label": source.label,
+        "negative": calibrator.classes_[0],
+        "positive": calibrator.classes_[1],
+        "negatives": total - positives,
+        "positives": positives,
+        "weight": source.weight,
+    }
+
+
+def _priors(calibrator: Calibrator) -> list[dict[str, Any]]:
+    """Each fitted model with the sentence and the settings of its prior."""
+    return [
+        {
+            "method": name,
+            "method_summary": CALIBRATORS[name].summary,
+            "families": _families(member._priors),
+            "settings": [
+                {"name": key, "value": value, "reason": reason} for key, value, reason in member._priors.describe()
+            ],
+        }
+        for name, member in _members(calibrator).items()
+    ]
+
+
+def _families(priors: Any) -> str:
+    """What the first line of a prior's docstring says of its distributions."""
+    return (type(priors).__doc__ or "").strip().split("\n")[0].partition(": ")[2].rstrip(".")
+
+
+def _members(calibrator: Calibrator) -> dict[str, Any]:
+    return getattr(calibrator, "members_", {calibrator._name: calibrator})
+
+
+def _stacking(calibrator: Calibrator) -> list[dict[str, Any]] | None:
+    if not hasattr(calibrator, "comparison_"):
+        return None
+    table = calibrator.comparison_.sort_values("weight", ascending=False)
+    return [{"method": name, **row} for name, row in table.to_dict("index").items()]
+
+
+def _miscalibration(calibrator: Calibrator, ci_prob: float) -> list[dict[str, Any]] | None:
+    if calibrator._is_point or calibrator.score_kind == "raw":
+        return None
+    table = miscalibration(calibrator, ci_prob=ci_prob).summary()
+    return [{"measure": name, "meaning": MEASURES[name], **row} for name, row in table.to_dict("index").items()]
+
+
+def _map(calibrator: Calibrator, ci_prob: float) -> list[dict[str, Any]]:
+    """The calibrated probability at round scores, and whether the calibration rows reach there."""
+    rows = calibrator._require_rows()
+    seen = rows.scores[rows.weight > 0]
+    scores = _round_scores(seen, calibrator.score_kind)
+    if calibrator._is_point:
+        table = pd.DataFrame({"mean": calibrator.predict_proba(scores)[:, 1], "sd": None, "lower": None, "upper": None})
+    else:
+        table = calibrator.predict_table(scores, ci_prob=ci_prob)
+    inside = (scores >= seen.min()) & (scores <= seen.max())
+    return [
+        {"score": score, **row, "within_observed_scores": covered}
+        for score, row, covered in zip(scores, table.to_dict("records"), inside, strict=True)
+    ]
+
+
+def _round_scores(seen: np.ndarray, score_kind: str) -> np.ndarray:
+    """About ten scores that are easy to read: probabilities (the ends only if seen), or over what was seen."""
+    low, high = float(seen.min()), float(seen.max())
+    if score_kind == "proba":
+        inner = np.array([0.05, *np.linspace(0.1, 0.9, 9), 0.95]).round(2)
+        return np.concatenate([[0.0] * (low == 0), inner, [1.0] * (high == 1)])
+    if low == high:
+        return np.array([low])
+    step = 10.0 ** np.floor(np.log10(high - low))
+    step *= next(factor for factor in (0.1, 0.2, 0.5, 1.0) if (high - low) / (factor * step) <= 12)
+    return np.round(np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step, 12) + 0.0
+
+
+def _diagnostics(calibrator: Calibrator) -> dict[str, Any]:
+    table = calibrator.diagnostics_
+    flat = table.reset_index()
+    found = {name: table.attrs[name] for name in ("verdict", "message", "divergences", "e_bfmi")}
+    if found["verdict"] == "passed":  # the members of an average all say the same
+        found["message"] = PASSED
+    if "member" not in flat:
+        flat.insert(0, "member", calibrator._name)
+    worst = [
+        {
+            "method": name,
+            "parameters": len(rows),
+            "r_hat_max": rows["r_hat"].max(skipna=False),
+            "ess_bulk_min": rows["ess_bulk"].min(skipna=False),
+            "ess_tail_min": rows["ess_tail"].min(skipna=False),
+        }
+        for name, rows in flat.groupby("member", sort=False)
+    ]
+    return {
+        **found,
+        "worst": worst,
+        "parameters": flat.rename(columns={"member": "method"}).to_dict("records"),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Python's own types, and None for what is not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,320 @@
+"""The summary and the report of a fit: every number is the library's, and the page stands alone."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bayescal as bc
+from bayescal.calibrators.base import Calibrator
+from bayescal.report import Source, _plain, _round_scores, draw_figures, format_number, render_report, summarise
+
+NASTY = "$\\frac{$ <script>alert('1')</script> & \"x\" {{ 7*7 }}"
+VOID = {"meta", "img", "br"}
+
+
+class Page(HTMLParser):
+    """What a browser sees: tags that close what they open, attributes, text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def fitted(score_kind: str = "proba", **settings: Any) -> Calibrator:
+    """A fit of 80 over-confident cases."""
+    rng = np.random.default_rng(42)
+    log_odds = rng.normal(0, 2, 80)
+    y = (rng.random(80) < 1 / (1 + np.exp(-log_odds / 2))).astype(int)
+    scores = {"proba": 1 / (1 + np.exp(-log_odds)), "logit": log_odds, "raw": 50 + 10 * log_odds}[score_kind]
+    return bc.PlattCalibrator(score_kind, random_state=1, progressbar=False, draws=500, **settings).fit(scores, y)
+
+
+def summary_of(calibrator: Calibrator, messages: tuple[str, ...] = (), **names: str) -> dict[str, Any]:
+    source = Source(**{"file": "cases.csv", "score": "risk", "label": "died", **names})
+    return summarise(calibrator, source, ci_prob=0.8, seed=1, messages=list(messages))
+
+
+@pytest.fixture(scope="module")
+def calibrator() -> Calibrator:
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def summary(calibrator: Calibrator) -> dict[str, Any]:
+    return summary_of(calibrator)
+
+
+@pytest.fixture(scope="module")
+def figures(calibrator: Calibrator) -> dict[str, bytes]:
+    return draw_figures(calibrator, ci_prob=0.8)
+
+
+@pytest.fixture(scope="module")
+def stacked() -> Calibrator:
+    """An average of two members, which is enough to have weights."""
+    data = fitted()._require_rows()
+    settings = {"members": ("platt", "beta"), "random_state": 1, "progressbar": False, "draws": 500}
+    return bc.StackedCalibrator(**settings).fit(data.scores, data.positive.astype(int))
+
+
+# ------------------------------------------------------------------------------
+# summary
+# ------------------------------------------------------------------------------
+
+
+def test_summary_is_json_and_comes_back_equal(summary: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_summary_holds_the_librarys_numbers(calibrator: Calibrator, summary: dict[str, Any]) -> None:
+    for row in summary["map"]:
+        expected = calibrator.predict_table([row["score"]], ci_prob=0.8).iloc[0]
+        assert {name: row[name] for name in expected.index} == pytest.approx(expected.to_dict(), rel=1e-12)
+    table = bc.miscalibration(calibrator, ci_prob=0.8).summary()
+    found = {row["measure"]: [row[name] for name in table.columns] for row in summary["miscalibration"]}
+    assert list(found) == table.index.tolist()
+    np.testing.assert_allclose(np.array(list(found.values())), table, rtol=1e-12)
+    rows = {row["parameter"]: row for row in summary["diagnostics"]["parameters"]}
+    for name, values in calibrator.diagnostics_.iterrows():
+        assert {key: rows[name][key] for key in values.index} == pytest.approx(values.to_dict())
+    worst = summary["diagnostics"]["worst"][0]
+    assert worst["r_hat_max"] == pytest.approx(calibrator.diagnostics_["r_hat"].max())
+    assert worst["ess_tail_min"] == pytest.approx(calibrator.diagnostics_["ess_tail"].min())
+
+
+def test_summary_counts_cases_by_weight() -> None:
+    scores, y, times = [0.1, 0.4, 0.6, 0.7, 0.9], [0, 1, 0, 0, 1], [20, 10, 0, 10, 50]
+    weighted = bc.PlattCalibrator(inference="point").fit(scores, y, times)
+    data = summary_of(weighted, weight="times")["data"]
+    assert (data["rows"], data["cases"], data["negatives"], data["positives"]) == (5, 90, 30, 60)
+    assert data["score_mean"] == pytest.approx((20 * 0.1 + 10 * 0.4 + 10 * 0.7 + 50 * 0.9) / 90)
+    assert data["distinct_scores"] == 4
+
+
+def test_priors_come_with_their_reasons(summary: dict[str, Any], stacked: Calibrator) -> None:
+    (prior,) = summary["priors"]
+    assert prior["method"] == "platt" and prior["families"] == "intercept ~ Normal, slope ~ LogNormal"
+    described = bc.priors.PlattPriors().describe()
+    assert [(s["name"], s["value"], s["reason"]) for s in prior["settings"]] == described
+    several = summary_of(stacked)["priors"]
+    assert [p["method"] for p in several] == ["platt", "beta"] and all(p["families"] for p in several)
+
+
+def test_stacking_is_the_comparison_best_first(stacked: Calibrator) -> None:
+    rows = summary_of(stacked)["stacking"]
+    assert sum(row["weight"] for row in rows) == pytest.approx(1)
+    assert rows[0]["weight"] >= rows[1]["weight"]
+    for row in rows:
+        assert row["elpd_loo"] == pytest.approx(stacked.comparison_.loc[row["method"], "elpd_loo"])
+
+
+def test_what_is_not_finite_is_null() -> None:
+    values = {"a": float("nan"), "b": [np.float64("inf"), np.int64(3)], 1: (True, np.bool_(False), "NaN", None)}
+    assert _plain(values) == {"a": None, "b": [None, 3], "1": [True, False, "NaN", None]}
+
+
+def test_undefined_measures_are_null_and_said() -> None:
+    with pytest.warns(bc.CalibrationWarning, match="all scores are equal"):
+        constant = bc.PlattCalibrator(random_state=1, progressbar=False, draws=500).fit([0.7] * 10, [0, 1] * 5)
+    summary = summary_of(constant)
+    slope = next(row for row in summary["miscalibration"] if row["measure"] == "slope")
+    assert slope["mean"] is None and slope["lower"] is None
+    assert "not defined" in Page(render_report(summary, draw_figures(constant, ci_prob=0.8))).text
+
+
+# ------------------------------------------------------------------------------
+# round scores and numbers
+# ------------------------------------------------------------------------------
+
+
+@given(
+    st.floats(-1e6, 1e6),
+    st.floats(1e-3, 1e6),
+)
+def test_round_scores_lie_within_the_scores_seen(low: float, width: float) -> None:
+    seen = np.array([low, low + width])
+    scores = _round_scores(seen, "raw")
+    assert 5 <= len(scores) <= 13
+    margin = 1e-9 * max(1, abs(low), abs(low + width))
+    assert (scores >= low - margin).all() and (scores <= low + width + margin).all()
+    assert (np.diff(scores) > 0).all()
+
+
+def test_round_scores_are_easy_to_read() -> None:
+    tenths = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95]
+    assert _round_scores(np.array([0.3, 0.999]), "proba").tolist() == tenths
+    assert _round_scores(np.array([0.0, 1.0]), "proba").tolist() == [0, *tenths, 1]
+    assert _round_scores(np.array([-3.2, 4.1]), "logit").tolist() == [-3, -2, -1, 0, 1, 2, 3, 4]
+    assert _round_scores(np.array([0.13, 0.41]), "raw").tolist() == [0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
+    assert _round_scores(np.array([5.0, 5.0]), "raw").tolist() == [5]
+
+
+def test_zero_has_no_sign() -> None:
+    assert format_number(-0.001) == "0.00"
+
+
+# ------------------------------------------------------------------------------
+# figures
+# ------------------------------------------------------------------------------
+
+
+def test_figures_are_pictures_and_leave_no_window(figures: dict[str, bytes]) -> None:
+    from matplotlib import pyplot
+
+    assert sorted(figures) == ["calibration_map.png", "reliability.png"]
+    assert all(png.startswith(b"\x89PNG\r\n\x1a\n") and len(png) > 5000 for png in figures.values())
+    assert pyplot.get_fignums() == []
+
+
+# ------------------------------------------------------------------------------
+# report
+# ------------------------------------------------------------------------------
+
+
+def test_report_stands_alone(summary: dict[str, Any], figures: dict[str, bytes]) -> None:
+    page = render_report(summary, figures)
+    seen = Page(page)
+    assert {"script", "link", "iframe", "object", "form"}.isdisjoint(seen.tags)
+    assert "http" not in page and "@import" not in page and "url(" not in page
+    sources = [value for name, value in seen.attributes if name in ("src", "href", "srcset", "data")]
+    images = [base64.b64decode(source.removeprefix("data:image/png;base64,"), validate=True) for source in sources]
+    assert images == [figures["reliability.png"], figures["calibration_map.png"]]
+    assert not [name for name, _ in seen.attributes if name.startswith("on")]
+
+
+def test_report_says_what_a_reader_needs(summary: dict[str, Any], figures: dict[str, bytes]) -> None:
+    text = Page(render_report(summary, figures)).text
+    data = summary["data"]
+    ici = summary["miscalibration"][0]
+    for words in (
+        f"{data['positives']:g} of 80 cases",
+        f"{ici['mean']:.2f} away from the actual one",
+        f"80 % credible interval {ici['lower']:.2f} to {ici['upper']:.2f}",
+        "intercept ~ Normal, slope ~ LogNormal",
+        *(reason for _, _, reason in bc.priors.PlattPriors().describe()),
+        "passed all its convergence checks",
+        "What an interval means",
+        "Same kind of cases only",
+        "Same data, fit and picture",
+        "bayescal predict posterior.nc",
+        "seed 1",
+        f"pymc {summary['versions']['pymc']}",
+    ):
+        assert words in text, words
+    assert not re.search("90 % (credible|interval|posterior)", text)  # the level is the one that was asked for
+    assert "Warnings of this fit" not in text and "None" not in text
+
+
+def test_report_escapes_whatever_the_user_named(calibrator: Calibrator, figures: dict[str, bytes]) -> None:
+    names = {"file": f"a{NASTY}.csv", "score": f"b{NASTY}", "label": f"c{NASTY}", "weight": f"d{NASTY}"}
+    page = render_report(summary_of(calibrator, messages=(f"e{NASTY}",), **names), figures)
+    seen = Page(page)
+    assert "script" not in seen.tags and "<script" not in page
+    for letter in "abcde":
+        assert " ".join(f"{letter}{NASTY}".split()) in seen.text
+
+
+def test_labels_with_markup_are_escaped_in_page_and_drawn_as_text(figures: dict[str, bytes]) -> None:
+    labelled = bc.PlattCalibrator(inference="point", classes=["<b>no</b>", NASTY])
+    labelled.fit(
+        pd.DataFrame({NASTY: [0.1, 0.3, 0.6, 0.9] * 5}), np.array(["<b>no</b>", NASTY, "<b>no</b>", NASTY] * 5)
+    )
+    page = render_report(summary_of(labelled), draw_figures(labelled, ci_prob=0.8))
+    seen = Page(page)
+    assert "b" not in seen.tags and "script" not in seen.tags
+    assert "<b>no</b>" in seen.text
+
+
+def test_letters_that_the_font_lacks_are_no_warning() -> None:
+    rows = pd.DataFrame({"得点": [0.1, 0.3, 0.6, 0.9] * 5})
+    figures = draw_figures(bc.PlattCalibrator(inference="point").fit(rows, ["有", "無", "有", "無"] * 5), ci_prob=0.8)
+    assert len(figures) == 2  # a warning is an error in the tests
+
+
+def test_warnings_are_on_the_page(calibrator: Calibrator, figures: dict[str, bytes]) -> None:
+    text = Page(render_report(summary_of(calibrator, messages=("only 2 cases",)), figures)).text
+    assert "Warnings of this fit only 2 cases" in text
+
+
+@pytest.mark.parametrize("score_kind", ["logit", "raw"])
+def test_report_of_other_kinds_of_scores(score_kind: str) -> None:
+    other = fitted(score_kind)
+    text = Page(render_report(summary_of(other), draw_figures(other, ci_prob=0.8))).text
+    assert ("The score is not a probability" in text) == (score_kind == "raw")
+    assert ("the raw score said" in text) is False
+    assert re.search("read as (log-odds|a number)", text)
+
+
+def test_report_of_a_point_estimate_promises_no_interval(figures: dict[str, bytes]) -> None:
+    point = fitted(inference="point")
+    summary = summary_of(point)
+    assert summary["settings"] == {
+        "method": "platt",
+        "method_summary": "logistic in the log-odds; 2 parameters",
+        "inference": "point",
+        **dict.fromkeys(["ci_prob", "seed", "draws", "chains", "tune"]),
+    }
+    text = Page(render_report(summary, draw_figures(point, ci_prob=0.8))).text
+    assert "It has no intervals" in text
+    for words in ("credible", "80 %", "seed", "R-hat", "What was assumed", "None"):
+        assert words not in text, words
+
+
+def test_report_of_an_average_shows_weights(stacked: Calibrator) -> None:
+    summary = summary_of(stacked)
+    text = Page(render_report(summary, draw_figures(stacked, ci_prob=0.8))).text
+    assert "No single shape of curve was taken for granted: 2 were fitted" in text
+    for row in summary["stacking"]:
+        assert f"{row['weight']:.2f}" in text
+
+
+def test_report_of_a_failed_sampler_says_so_first() -> None:
+    with pytest.warns(bc.ConvergenceWarning):
+        failed = bc.PlattCalibrator(random_state=1, progressbar=False, draws=4, tune=2, chains=2).fit(
+            np.linspace(0.1, 0.9, 20), [0, 1, 0, 0, 1] * 4
+        )
+    text = Page(render_report(summary_of(failed), draw_figures(failed, ci_prob=0.8))).text
+    assert text.index("Do not use these intervals yet") < text.index("In short")
+    assert "passed all its convergence checks" not in text
+
+
+def test_a_single_chain_is_not_called_converged() -> None:
+    data = fitted()._require_rows()
+    with pytest.warns(bc.ConvergenceWarning, match="not assessed"):
+        single = bc.PlattCalibrator(random_state=1, progressbar=False, draws=500, chains=1).fit(
+            data.scores, data.positive.astype(int)
+        )
+    summary = summary_of(single)
+    assert summary["diagnostics"]["worst"][0]["r_hat_max"] is None
+    text = Page(render_report(summary, draw_figures(single, ci_prob=0.8))).text
+    assert "Convergence was not assessed" in text and "passed" not in text
