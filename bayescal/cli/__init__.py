@@ -1,0 +1,210 @@
+"""The command line.
+
+Here are the commands and their options, and nothing is imported that takes time, so that ``--help`` answers at once.
+`work` does what a command asks for, `screen` shows what came out, `guard` turns errors into exit codes:
+
+    0     done
+    2     wrong usage or wrong input: one line on standard error, nothing written
+    3     done, files written, but the sampler did not converge
+    130   interrupted (Ctrl-C), nothing written
+    141   whoever read the output stopped reading (as ``head`` does)
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from bayescal.cli.guard import exit_codes
+
+__all__ = ["app", "main"]
+
+
+class ScoreKind(StrEnum):
+    """What the scores are."""
+
+    proba = "proba"
+    logit = "logit"
+    raw = "raw"
+
+
+class Inference(StrEnum):
+    """How a map is fitted."""
+
+    nuts = "nuts"
+    point = "point"
+
+
+OutFolder = Annotated[
+    str, typer.Option(metavar="DIR", help="Folder to write to; files of the same names are replaced.")
+]
+
+app = typer.Typer(
+    name="bayescal",
+    help="Turn classifier scores into probabilities with credible intervals.",
+    epilog="Start with `bayescal demo`. Exit codes: 0 done; 2 wrong usage or input, nothing written; "
+    "3 done, but the sampler did not converge.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: rich alone would take a third of the time that `--help` may take
+)
+
+
+def main() -> None:
+    """Run the command line that the process was started with."""
+    app(prog_name="bayescal")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from bayescal import __version__
+
+        typer.echo(f"bayescal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Turn classifier scores into probabilities with credible intervals."""
+    del version  # its callback has answered
+
+
+@app.command()
+def demo(out: OutFolder = "bayescal-demo") -> None:
+    """Calibrate 92 real rain forecasts and show what comes out."""
+    with exit_codes():
+        from bayescal.cli import screen, work
+
+        screen.introduce_demo()
+        summary = work.fit_demo(out)
+        screen.show_fit(summary, out)
+        _leave(summary)
+
+
+@app.command()
+def fit(
+    context: typer.Context,
+    table: Annotated[
+        str, typer.Argument(metavar="CSV", help="Labelled cases: CSV, TSV or Parquet; - is standard input.")
+    ],
+    score: Annotated[list[str], typer.Option(metavar="COLUMN", help="Column with the score.")],
+    label: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column with the observed class, one of two different labels.")
+    ],
+    positive: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="Label whose probability is wanted.  [default: the last in sorted order]"),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="auto averages all methods; `bayescal models` lists them.")
+    ] = "auto",
+    score_kind: Annotated[
+        ScoreKind,
+        typer.Option(help="A probability in [0, 1], log-odds, or any number that grows with the probability."),
+    ] = ScoreKind.proba,
+    inference: Annotated[
+        Inference,
+        typer.Option(help="nuts: a posterior, with intervals. point: one best estimate, the column mean alone."),
+    ] = Inference.nuts,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that says how many cases each row stands for.")
+    ] = None,
+    ci_prob: Annotated[float, typer.Option(help="Posterior probability of the credible intervals.")] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same numbers.")] = 0,
+    draws: Annotated[int, typer.Option(min=1, help="Posterior draws of each chain.")] = 1000,
+    chains: Annotated[int, typer.Option(min=1, help="Number of chains.")] = 4,
+    tune: Annotated[
+        int | None, typer.Option(min=1, help="Warm-up steps of each chain.  [default: the method's own]")
+    ] = None,
+    out: OutFolder = "bayescal-out",
+) -> None:
+    """Fit a calibration to labelled cases.
+
+    Writes calibrated.csv (the rows with mean, sd, lower, upper), posterior.nc, reliability.png, calibration_map.png,
+    report.html and summary.json, all of them or none.
+    """
+    with exit_codes():
+        from bayescal.cli import screen, work
+
+        if inference is Inference.point:
+            _refuse_sampler_options(context)
+        options = work.FitOptions(
+            score=tuple(score),
+            label=label,
+            positive=positive,
+            method=method,
+            score_kind=score_kind.value,
+            inference=inference.value,
+            weight=weight,
+            ci_prob=ci_prob,
+            seed=seed,
+            draws=draws,
+            chains=chains,
+            tune=tune,
+        )
+        summary = work.fit_file(table, options, out)
+        screen.show_fit(summary, out)
+        _leave(summary)
+
+
+@app.command()
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL.nc", help="The posterior.nc that `bayescal fit` wrote.")],
+    table: Annotated[str, typer.Argument(metavar="CSV", help="New cases: CSV, TSV or Parquet; - is standard input.")],
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="File to write: .csv, .tsv or .parquet; - is standard output.")
+    ],
+    score: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with the score.  [default: the name it had in the fit]"),
+    ] = None,
+    ci_prob: Annotated[
+        float | None, typer.Option(help="Posterior probability of the credible intervals.  [default: 0.9]")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Also write exceedance, the probability that the calibrated probability is above this."),
+    ] = None,
+) -> None:
+    """Add calibrated probabilities to new cases.
+
+    The columns mean, sd, lower and upper are put to the right of the rows as they came; mean alone if the model was
+    fitted with --inference point.
+    """
+    with exit_codes():
+        from bayescal.cli import work
+
+        rows = work.predict_file(model, table, out, score=score, ci_prob=ci_prob, threshold=threshold)
+        if out != "-":
+            typer.echo(f"{rows} rows written to {out}")
+
+
+@app.command()
+def models() -> None:
+    """List the methods, one line each."""
+    with exit_codes():
+        from bayescal.registry import CALIBRATORS
+
+        for name, entry in CALIBRATORS.items():
+            typer.echo(f"{name:<10} {entry.summary}")
+
+
+def _leave(summary: dict[str, Any]) -> None:
+    if summary["diagnostics"] is not None and summary["diagnostics"]["verdict"] == "failed":
+        raise typer.Exit(3)
+
+
+def _refuse_sampler_options(context: typer.Context) -> None:
+    from bayescal.validation import ParameterValueError
+
+    for name in ("ci_prob", "seed", "draws", "chains", "tune"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ParameterValueError(
+                f"--{name.replace('_', '-')} has no meaning with --inference point, which draws nothing; leave it out."
+            )

@@ -1,0 +1,94 @@
+"""Errors as one line and an exit code, warnings as lines."""
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+BAD_INPUT = 2
+INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+CLOSED_PIPE = 141  # 128 + SIGPIPE
+
+# The library's words for a setting, to be said as an option of the command line.
+_SETTING = re.compile(r"\b(score_kind|inference|draws|tune|chains|ci_prob)='?(\w+(?:\.\d+)?)'?")
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Leave with the exit code and the one line that the user is owed; errors of the program itself pass."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # what is still buffered has nowhere to go, and Python would complain about it at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(CLOSED_PIPE) from None
+    except KeyboardInterrupt:
+        say("interrupted, nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    except (ValueError, RuntimeError, OSError) as error:
+        if not _is_the_users(error):
+            raise
+        say(in_options(_words(error)))
+        raise typer.Exit(BAD_INPUT) from None
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Print bayescal's warnings as lines on standard error, and collect them; all others take their usual way."""
+    from bayescal.validation import CalibrationWarning, ConvergenceWarning
+
+    ours = (CalibrationWarning, ConvergenceWarning)
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        for category in ours:
+            warnings.simplefilter("always", category)
+        yield texts
+    for warning in caught:
+        if isinstance(warning.message, ours):
+            texts.append(in_options(_words(warning.message)))
+            say(f"warning: {texts[-1]}")
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+def say(text: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"bayescal: {text}", err=True)
+
+
+def in_options(text: str) -> str:
+    """A message of the library in terms of the command line.
+
+    >>> in_options("Pass score_kind='raw' for decision values, or fit with chains=4.")
+    'Pass --score-kind raw for decision values, or fit with --chains 4.'
+    """
+    return _SETTING.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
+
+
+def _is_the_users(error: Exception) -> bool:
+    from bayescal import validation
+    from bayescal.tables import TableError
+
+    ours = (
+        TableError,
+        validation.ScoreValueError,
+        validation.LabelValueError,
+        validation.WeightValueError,
+        validation.ParameterValueError,
+        validation.FileFormatError,
+        validation.NoPosteriorError,
+        OSError,
+    )
+    return isinstance(error, ours)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f"{error.filename}: "
+        return f"{where}{error.strerror}."
+    return " ".join(str(error).split())

@@ -1,0 +1,110 @@
+"""What the commands show when they are done."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bayescal.report import SCORE_KIND_WORDS, format_general, format_number, format_percent, title_of
+
+FEW = ("ici", "emax", "bias", "slope")  # measures that fit on a screen; the report has all
+SCORES_SHOWN = 6
+
+
+def introduce_demo() -> None:
+    """Say what the demonstration is about."""
+    _say(
+        "Rain at Niamey, Niger, on 92 days of 2016. The score `ens` is the share of the members of the raw ECMWF "
+        "ensemble forecast that rain (licence and source: see bayescal/data/README.md)."
+    )
+
+
+def show_fit(summary: dict[str, Any], out: str) -> None:
+    """Show the results of a fit; everything is in ``report.html`` too."""
+    data, settings = summary["data"], summary["settings"]
+    kind = SCORE_KIND_WORDS[data["score_kind"]]
+    _say(
+        f"{data['cases']:g} cases of {data['file']}: {data['positives']:g} with {data['label']} = {data['positive']}, "
+        f"{data['negatives']:g} with {data['negative']}. Score {data['score']}, read as {kind}."
+    )
+    if settings["inference"] == "point":
+        _say(f"Method {settings['method']}, point estimate: no intervals.")
+    else:
+        _say(
+            f"Method {settings['method']}, {settings['chains']} chains of {settings['draws']} draws, "
+            f"seed {settings['seed']}."
+        )
+    if summary["miscalibration"] is not None:
+        _show_miscalibration(summary)
+    _show_map(summary)
+    if summary["stacking"] is not None:
+        weights = ", ".join(f"{row['method']} {format_number(row['weight'])}" for row in summary["stacking"])
+        _say(f"Stacking weights: {weights}.")
+    if summary["diagnostics"] is not None:
+        verdict = summary["diagnostics"]["verdict"]
+        # the reason for any other verdict has been said as a warning
+        _say(
+            f"Convergence {verdict}: {summary['diagnostics']['message'] if verdict == 'passed' else 'see the warning.'}"
+        )
+    _say(f"Written to {out}: report.html (read this), calibrated.csv, posterior.nc, summary.json, two pictures.")
+
+
+def _show_miscalibration(summary: dict[str, Any]) -> None:
+    level = format_percent(summary["settings"]["ci_prob"])
+    rows = {row["measure"]: row for row in summary["miscalibration"]}
+    _print_table(
+        "How miscalibrated the raw score was",
+        ["measure", "mean", f"{level} interval", "meaning"],
+        [
+            [
+                title_of(name),
+                format_number(rows[name]["mean"]),
+                _interval(rows[name]),
+                rows[name]["meaning"],
+            ]
+            for name in FEW
+        ],
+    )
+
+
+def _show_map(summary: dict[str, Any]) -> None:
+    rows = [row for row in summary["map"] if row["within_observed_scores"]]
+    step = max(1, -(-len(rows) // SCORES_SHOWN))
+    with_interval = summary["settings"]["inference"] == "nuts"
+    header = ["score", "probability"]
+    if with_interval:
+        header.append(f"{format_percent(summary['settings']['ci_prob'])} interval")
+    _print_table(
+        "What a score stands for",
+        header,
+        [
+            [format_general(row["score"]), format_number(row["mean"]), *([_interval(row)] if with_interval else [])]
+            for row in rows[::step]
+        ],
+    )
+
+
+def _interval(row: dict[str, Any]) -> str:
+    if row["lower"] is None:
+        return "-"
+    return f"{format_number(row['lower'])} to {format_number(row['upper'])}"
+
+
+def _print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    table = Table(title=Text(title), title_justify="left")
+    for name in header:
+        table.add_column(Text(name), justify="left" if name in ("measure", "meaning") else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    _console().print(table)
+
+
+def _say(text: str) -> None:
+    _console().print(Text(text))  # Text: names from the user are no markup
+
+
+def _console() -> Console:
+    return Console(file=sys.stdout, highlight=False)

@@ -1,0 +1,199 @@
+"""What the commands do: a table in, a fit, files out."""
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescal import datasets
+from bayescal.calibrators.base import Calibrator
+from bayescal.cli.guard import collected_warnings, say
+from bayescal.io import load
+from bayescal.registry import CALIBRATORS
+from bayescal.tables import Table, TableError, add_columns, read_table, staged_outputs, write_table
+from bayescal.validation import (
+    LabelValueError,
+    NoPosteriorError,
+    ParameterValueError,
+    ScoreValueError,
+    WeightValueError,
+    check_choice,
+    check_fraction,
+    check_labels,
+    check_threshold,
+)
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The options of ``bayescal fit``."""
+
+    score: tuple[str, ...]
+    label: str
+    positive: str | None = None
+    method: str = "auto"
+    score_kind: str = "proba"
+    inference: str = "nuts"
+    weight: str | None = None
+    ci_prob: float = 0.9
+    seed: int = 0
+    draws: int = 1000
+    chains: int = 4
+    tune: int | None = None
+
+
+def fit_demo(out: str) -> dict[str, Any]:
+    """Fit the shipped rain forecasts."""
+    return fit_file(str(datasets.path_rain_niamey()), FitOptions(score=("ens",), label="rain"), out)
+
+
+def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
+    """Fit the rows of a file and write everything that comes out; returns what is in ``summary.json``."""
+    from bayescal.report import Source, draw_figures, render_report, summarise  # matplotlib: not for predicting
+
+    _check_options(options)
+    columns = [*options.score, *([options.weight] if options.weight is not None else [])]
+    table = _read_rows(path, columns, options.label)
+    classes = _classes(table, options)
+    scores = pd.DataFrame({table.columns[0]: table.scores[:, 0]})
+    weight = table.scores[:, 1] if options.weight is not None else None
+    calibrator = _unfitted(options, classes)
+    _announce(options, len(scores))
+    with staged_outputs(out) as stage:
+        with _located(table), collected_warnings() as messages:
+            calibrator.fit(scores, table.labels, weight)
+        results = _results(calibrator, scores, options.ci_prob)
+        source = Source(
+            "standard input" if path == "-" else Path(path).name,
+            score=table.columns[0],
+            label=options.label.strip(),
+            weight=options.weight,
+        )
+        summary = summarise(calibrator, source, ci_prob=options.ci_prob, seed=options.seed, messages=messages)
+        figures = draw_figures(calibrator, ci_prob=options.ci_prob)
+        write_table(add_columns(table.frame, results), stage / "calibrated.csv")
+        calibrator.save(stage / "posterior.nc")
+        for name, png in figures.items():
+            (stage / name).write_bytes(png)
+        (stage / "report.html").write_text(render_report(summary, figures), encoding="utf-8")
+        text = json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False)
+        (stage / "summary.json").write_text(text + "\n", encoding="utf-8")
+    return summary
+
+
+def predict_file(
+    model: str, path: str, out: str, *, score: str | None, ci_prob: float | None, threshold: float | None
+) -> int:
+    """Calibrate the rows of a file with a saved model, and write them; returns how many."""
+    if ci_prob is not None:
+        check_fraction(ci_prob, "--ci-prob")
+    if threshold is not None:
+        check_threshold(threshold, "--threshold")
+    calibrator = load(model)
+    if calibrator._is_point and (ci_prob is not None or threshold is not None):
+        raise NoPosteriorError(
+            f"{'--threshold' if ci_prob is None else '--ci-prob'} needs posterior draws, and {model} holds a point "
+            "estimate; leave it out, or fit with --inference nuts."
+        )
+    fitted = list(getattr(calibrator, "feature_names_in_", []))
+    if score is None and not fitted:
+        raise ParameterValueError(
+            f"{model} was fitted without column names; give the column with the score in --score."
+        )
+    table = _read_rows(path, [score] if score is not None else fitted, None)
+    with _located(table):
+        results = _results(calibrator, table.scores, 0.9 if ci_prob is None else ci_prob)
+        if threshold is not None:
+            results["exceedance"] = calibrator.predict_exceedance(table.scores, threshold)[:, 1]
+    write_table(add_columns(table.frame, results), out)
+    return len(results)
+
+
+def _read_rows(path: str, columns: list[str], label: str | None) -> Table:
+    table = read_table(path, score_columns=columns, label_column=label)
+    if not len(table.scores):
+        raise TableError(f"{table.source} has a header and no rows; give at least one.")
+    return table
+
+
+def _check_options(options: FitOptions) -> None:
+    check_choice(options.method, list(CALIBRATORS), "--method")
+    check_fraction(options.ci_prob, "--ci-prob")
+    if len(options.score) > 1:
+        raise ParameterValueError(
+            f"--score was given {len(options.score)} times, but method {options.method!r} reads one column; choose one."
+        )
+    if options.inference == "point" and "inference" not in _settings_of(options.method):
+        raise ParameterValueError(
+            f"method {options.method!r} averages posteriors and has no point estimate; "
+            "choose another --method, or leave --inference out."
+        )
+
+
+def _settings_of(method: str) -> set[str]:
+    return set(inspect.signature(CALIBRATORS[method].load()).parameters)
+
+
+def _unfitted(options: FitOptions, classes: list[Any]) -> Calibrator:
+    settings = {
+        "score_kind": options.score_kind,
+        "inference": options.inference,
+        "draws": options.draws,
+        "tune": options.tune,
+        "chains": options.chains,
+        "random_state": options.seed,
+        "classes": classes,
+    }
+    if "inference" not in _settings_of(options.method):
+        del settings["inference"]
+    return CALIBRATORS[options.method].load()(**settings)
+
+
+def _classes(table: Table, options: FitOptions) -> list[Any]:
+    """Negative and positive class."""
+    assert table.labels is not None
+    name = f"{table.source}: label column {options.label.strip()!r}"
+    seen = np.unique(table.labels).tolist()
+    if len(seen) == 1 and seen[0] not in (-1, 0, 1):  # of these the other class is known
+        raise LabelValueError(f"{name} holds the single class {seen[0]!r}; add cases of the other class.")
+    classes = check_labels(table.labels, len(table.labels), name=name).classes.tolist()
+    if options.positive is None:
+        return classes
+    words = [str(label) for label in classes]
+    if options.positive.strip() not in words:
+        raise LabelValueError(
+            f"--positive must be a label of {name}, which holds {words[0]!r} and {words[1]!r}, "
+            f"got {options.positive!r}."
+        )
+    return classes if options.positive.strip() == words[1] else classes[::-1]
+
+
+def _results(calibrator: Calibrator, scores: Any, ci_prob: float) -> pd.DataFrame:
+    """The columns that go to the right of the rows."""
+    if calibrator._is_point:
+        return pd.DataFrame({"mean": calibrator.predict_proba(scores)[:, 1]})
+    return calibrator.predict_table(scores, ci_prob=ci_prob)
+
+
+@contextmanager
+def _located(table: Table) -> Iterator[None]:
+    """Say the line of the file where an error says the row of an array."""
+    try:
+        yield
+    except (ScoreValueError, LabelValueError, WeightValueError) as error:
+        text = re.sub(r"\bat row (\d+)", lambda match: f"at {table.place(int(match[1]))}", str(error))
+        raise type(error)(f"{table.source}: {text}") from None
+
+
+def _announce(options: FitOptions, rows: int) -> None:
+    """Tell somebody who waits at a terminal why."""
+    if options.inference == "nuts" and sys.stderr.isatty():
+        say(f"fitting {options.method} to {rows} rows; the first fit on a machine compiles its models, up to a minute")
