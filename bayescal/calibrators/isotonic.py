@@ -130,7 +130,7 @@ class IsotonicCalibrator(BinaryCalibrator):
     def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale:
         steps = check_count(self.steps, "steps")
         scale = learn_unit(scores, weight, self.score_kind)
-        group = np.minimum(((np.cumsum(weight) - 0.5 * weight) * (steps / weight.sum())).astype(int), steps - 1)
+        group = np.minimum(((np.cumsum(weight) - 0.5 * weight) * steps / weight.sum()).astype(int), steps - 1)
         group = np.unique(group, return_inverse=True)[1]
         last = np.flatnonzero(np.diff(group))
         t = to_unit(scores, scale, self.score_kind)

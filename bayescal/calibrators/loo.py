@@ -27,17 +27,17 @@ def pointwise_loo(calibrator: "BinaryCalibrator") -> np.ndarray:
         log_likelihood = calibrator._log_likelihood_at(part[:, 0], part[:, 1]).T
         log_weights = -log_likelihood
         if len(cells) <= SMOOTHED_CELLS:
-            log_weights = _smooth(log_weights, calibrator._draw_shape)
+            log_weights = _smoothed(log_likelihood, calibrator._draw_shape)
         elpd[start : start + BLOCK] = logsumexp(log_likelihood + log_weights, axis=1) - logsumexp(log_weights, axis=1)
     return elpd[inverse.reshape(-1)]
 
 
-def _smooth(log_ratios: np.ndarray, draw_shape: tuple[int, int]) -> np.ndarray:
-    """Pareto-smoothed log weights ``(m, draws)``; rows whose ratios have no tail to fit are returned as they came."""
+def _smoothed(log_likelihood: np.ndarray, draw_shape: tuple[int, int]) -> np.ndarray:
+    """Pareto-smoothed log weights ``(m, draws)``; rows whose ratios have no tail keep them as they are."""
     from arviz_stats.base import array_stats
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        smoothed = array_stats.psislw(log_ratios.reshape(len(log_ratios), *draw_shape), r_eff=1.0, axis=(-2, -1))[0]
-    smoothed = smoothed.reshape(log_ratios.shape)
-    return np.where(np.isfinite(smoothed).all(axis=1, keepdims=True), smoothed, log_ratios)
+        draws = log_likelihood.reshape(len(log_likelihood), *draw_shape)
+        smoothed = array_stats.psislw(draws, r_eff=1.0, axis=(-2, -1))[0].reshape(log_likelihood.shape)
+    return np.where(np.isfinite(smoothed).all(axis=1, keepdims=True), smoothed, -log_likelihood)
