@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
+from scipy.stats import norm
 from typer.testing import CliRunner
 
 import bayescal as bc
@@ -47,15 +49,16 @@ def strict_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
 
 
-def cases(n: int = 60, seed: int = 42) -> pd.DataFrame:
-    """Labelled cases whose score is over-confident: true log-odds are half of the stated ones."""
-    rng = np.random.default_rng(seed)
-    log_odds = rng.normal(0, 2, n)
-    ill = rng.random(n) < 1 / (1 + np.exp(-log_odds / 2))
-    score = 1 / (1 + np.exp(-log_odds))
-    return pd.DataFrame(
-        {"id": [f"p{i:03d}" for i in range(n)], "p": score.round(4), "state": np.where(ill, "ill", "ok")}
-    )
+def cases(n: int = 60) -> pd.DataFrame:
+    """Labelled cases whose score is over-confident: true log-odds are half of the stated ones.
+
+    No random numbers: quantiles of a normal distribution, and labels by steps of the golden ratio.
+    """
+    i = np.arange(n)
+    log_odds = 2 * norm.ppf((i + 0.5) / n)
+    ill = (i * 0.6180339887) % 1 < expit(log_odds / 2)
+    names = [f"p{k:03d}" for k in i]
+    return pd.DataFrame({"id": names, "p": expit(log_odds).round(4), "state": np.where(ill, "ill", "ok")})
 
 
 @pytest.fixture(scope="module")
@@ -514,8 +517,8 @@ def test_errors_of_the_program_are_not_dressed_as_the_users(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("p,y\n0.2,0\n0.8,1\n", "only 1 cases of class 0", id="two rows"),
-        pytest.param("p,y\n0.2,0\n0.6,0\n0.8,0\n", "no case of class 1 among 3", id="one class of 0 and 1"),
+        pytest.param("p,y\n0.2,0\n0.8,1\n", "of class 0; the answer leans on the prior", id="two rows"),
+        pytest.param("p,y\n0.2,0\n0.6,0\n0.8,0\n", "no case of class 1", id="one class of 0 and 1"),
         pytest.param("p,y\n" + "0.3,1\n0.3,0\n" * 6, "all scores are equal", id="equal scores"),
     ],
 )

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import norm
 
 import bayescal as bc
 from bayescal.calibrators.base import Calibrator
@@ -51,11 +53,11 @@ class Page(HTMLParser):
 
 
 def fitted(score_kind: str = "proba", **settings: Any) -> Calibrator:
-    """A fit of 80 over-confident cases."""
-    rng = np.random.default_rng(42)
-    log_odds = rng.normal(0, 2, 80)
-    y = (rng.random(80) < 1 / (1 + np.exp(-log_odds / 2))).astype(int)
-    scores = {"proba": 1 / (1 + np.exp(-log_odds)), "logit": log_odds, "raw": 50 + 10 * log_odds}[score_kind]
+    """A fit of 80 over-confident cases: normal quantiles, labels by steps of the golden ratio."""
+    i = np.arange(80)
+    log_odds = 2 * norm.ppf((i + 0.5) / 80)
+    y = ((i * 0.6180339887) % 1 < expit(log_odds / 2)).astype(int)
+    scores = {"proba": expit(log_odds), "logit": log_odds, "raw": 50 + 10 * log_odds}[score_kind]
     return bc.PlattCalibrator(score_kind, random_state=1, progressbar=False, draws=500, **settings).fit(scores, y)
 
 

@@ -72,7 +72,7 @@ def _show_miscalibration(summary: dict[str, Any]) -> None:
 
 def _show_map(summary: dict[str, Any]) -> None:
     rows = [row for row in summary["map"] if row["within_observed_scores"]]
-    step = max(1, -(-len(rows) // SCORES_SHOWN))
+    shown = sorted({round(k * (len(rows) - 1) / (SCORES_SHOWN - 1)) for k in range(SCORES_SHOWN)}) if rows else []
     with_interval = summary["settings"]["inference"] == "nuts"
     header = ["score", "probability"]
     if with_interval:
@@ -82,7 +82,7 @@ def _show_map(summary: dict[str, Any]) -> None:
         header,
         [
             [format_general(row["score"]), format_number(row["mean"]), *([_interval(row)] if with_interval else [])]
-            for row in rows[::step]
+            for row in (rows[k] for k in shown)
         ],
     )
 
