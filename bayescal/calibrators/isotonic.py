@@ -42,9 +42,10 @@ class IsotonicPriors(Priors):
     """
 
     concentration_log_mean: float = setting(
-        float(np.log(5.0)), "log of prior cases; the identity is worth 5 cases, so 30 labels can overrule it"
+        float(np.log(12.0)),
+        "log of prior cases; 12 spread over the steps keep neighbours together, 30 labels overrule them",
     )
-    concentration_log_sd: float = setting(0.5, "log; from 1.8 to 14 prior cases within two sd", positive=True)
+    concentration_log_sd: float = setting(0.5, "log; from 4 to 33 prior cases within two sd", positive=True)
 
 
 class IsotonicCalibrator(BinaryCalibrator):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MEMBERS = ("platt", "beta", "isotonic", "bernstein")
-EQUAL_SHARE_CASES = 1.0  # lambda
+EQUAL_SHARE_CASES = 2.0  # lambda
 NODES_PER_UNIT = 4096.0  # lattice of log-odds, or of standard deviations of raw scores
 
 
