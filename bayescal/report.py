@@ -167,7 +167,10 @@ def render_report(summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> s
     }
     images = {name.removesuffix(".png"): base64.b64encode(png).decode() for name, png in figures.items()}
     return environment.get_template("report.html.j2").render(
-        **summary, images=images, score_kind_words=SCORE_KIND_WORDS[summary["data"]["score_kind"]]
+        **summary,
+        images=images,
+        digits=digits_of(summary),
+        score_kind_words=SCORE_KIND_WORDS[summary["data"]["score_kind"]],
     )
 
 
@@ -192,6 +195,16 @@ def format_number(value: float | None, digits: int = 2) -> str:
     if float(text) == 0:
         text = text.removeprefix("-")
     return text.replace("-", "−")
+
+
+def digits_of(summary: Mapping[str, Any]) -> int:
+    """Decimals that probabilities of this fit need: two, and up to four where the event is rare.
+
+    >>> digits_of({"map": [{"mean": 0.03, "within_observed_scores": True}]})
+    3
+    """
+    smallest = min((row["mean"] for row in summary["map"] if row["within_observed_scores"]), default=1.0)
+    return 2 + int(smallest < 0.05) + int(smallest < 0.005)
 
 
 def format_general(value: float, digits: int = 6) -> str:
@@ -291,16 +304,18 @@ def _map(calibrator: Calibrator, ci_prob: float) -> list[dict[str, Any]]:
 
 
 def _round_scores(seen: np.ndarray, score_kind: str) -> np.ndarray:
-    """About ten scores that are easy to read: probabilities (the ends only if seen), or over what was seen."""
+    """About ten scores that are easy to read: tenths if probabilities spread over [0, 1], else over what was seen."""
     low, high = float(seen.min()), float(seen.max())
-    if score_kind == "proba":
-        inner = np.array([0.05, *np.linspace(0.1, 0.9, 9), 0.95]).round(2)
-        return np.concatenate([[0.0] * (low == 0), inner, [1.0] * (high == 1)])
     if low == high:
         return np.array([low])
+    if score_kind == "proba":
+        tenths = np.array([0.05, *np.linspace(0.1, 0.9, 9), 0.95]).round(2)
+        if ((low <= tenths) & (tenths <= high)).sum() >= 5:
+            return np.concatenate([[0.0] * (low == 0), tenths, [1.0] * (high == 1)])
     step = 10.0 ** np.floor(np.log10(high - low))
     step *= next(factor for factor in (0.1, 0.2, 0.5, 1.0) if (high - low) / (factor * step) <= 12)
-    return np.round(np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step, 12) + 0.0
+    exact = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    return np.round(exact, int(2 - np.floor(np.log10(step)))) + 0.0
 
 
 def _diagnostics(calibrator: Calibrator) -> dict[str, Any]:

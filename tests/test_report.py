@@ -166,7 +166,7 @@ def test_undefined_measures_are_null_and_said() -> None:
 def test_round_scores_lie_within_the_scores_seen(low: float, width: float) -> None:
     seen = np.array([low, low + width])
     scores = _round_scores(seen, "raw")
-    assert 5 <= len(scores) <= 13
+    assert 4 <= len(scores) <= 13  # steps grow by factors of at most 2.5 from one that is too small for 12
     margin = 1e-9 * max(1, abs(low), abs(low + width))
     assert (scores >= low - margin).all() and (scores <= low + width + margin).all()
     assert (np.diff(scores) > 0).all()
@@ -178,7 +178,9 @@ def test_round_scores_are_easy_to_read() -> None:
     assert _round_scores(np.array([0.0, 1.0]), "proba").tolist() == [0, *tenths, 1]
     assert _round_scores(np.array([-3.2, 4.1]), "logit").tolist() == [-3, -2, -1, 0, 1, 2, 3, 4]
     assert _round_scores(np.array([0.13, 0.41]), "raw").tolist() == [0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
-    assert _round_scores(np.array([5.0, 5.0]), "raw").tolist() == [5]
+    assert _round_scores(np.array([0.004, 0.031]), "proba").tolist() == [0.005, 0.01, 0.015, 0.02, 0.025, 0.03]
+    assert _round_scores(np.array([1e-15, 5e-15]), "raw").tolist()[:2] == [1e-15, 1.5e-15]
+    assert _round_scores(np.array([0.7, 0.7]), "proba").tolist() == [0.7]
 
 
 def test_zero_has_no_sign() -> None:
@@ -290,6 +292,17 @@ def test_report_of_a_point_estimate_promises_no_interval(figures: dict[str, byte
     assert "It has no intervals" in text
     for words in ("credible", "80 %", "seed", "R-hat", "What was assumed", "None"):
         assert words not in text, words
+
+
+def test_rare_events_are_given_more_decimals() -> None:
+    scores, y = np.tile([0.001, 0.004, 0.01, 0.02, 0.03], 200), np.zeros(1000, dtype=int)
+    y[np.flatnonzero(scores >= 0.01)[::20]] = 1  # 30 of the 600 cases with the larger scores
+    rare = bc.PlattCalibrator(inference="point").fit(scores, y)
+    summary = summary_of(rare)
+    row = summary["map"][0]
+    assert row["score"] == 0.005 and 0.005 < row["mean"] < 0.05
+    text = Page(render_report(summary, draw_figures(rare, ci_prob=0.8))).text
+    assert f"A score of 0.005 stands for a probability of {row['mean']:.3f}." in text
 
 
 def test_report_of_an_average_shows_weights(stacked: Calibrator) -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bayescal.report import SCORE_KIND_WORDS, format_general, format_number, format_percent, title_of
+from bayescal.report import SCORE_KIND_WORDS, digits_of, format_general, format_number, format_percent, title_of
 
 FEW = ("ici", "emax", "bias", "slope")  # measures that fit on a screen; the report has all
 SCORES_SHOWN = 6
@@ -53,7 +53,7 @@ def show_fit(summary: dict[str, Any], out: str) -> None:
 
 
 def _show_miscalibration(summary: dict[str, Any]) -> None:
-    level = format_percent(summary["settings"]["ci_prob"])
+    level, digits = format_percent(summary["settings"]["ci_prob"]), digits_of(summary)
     rows = {row["measure"]: row for row in summary["miscalibration"]}
     _print_table(
         "How miscalibrated the raw score was",
@@ -61,8 +61,8 @@ def _show_miscalibration(summary: dict[str, Any]) -> None:
         [
             [
                 title_of(name),
-                format_number(rows[name]["mean"]),
-                _interval(rows[name]),
+                format_number(rows[name]["mean"], digits),
+                _interval(rows[name], digits),
                 rows[name]["meaning"],
             ]
             for name in FEW
@@ -73,6 +73,7 @@ def _show_miscalibration(summary: dict[str, Any]) -> None:
 def _show_map(summary: dict[str, Any]) -> None:
     rows = [row for row in summary["map"] if row["within_observed_scores"]]
     shown = sorted({round(k * (len(rows) - 1) / (SCORES_SHOWN - 1)) for k in range(SCORES_SHOWN)}) if rows else []
+    digits = digits_of(summary)
     with_interval = summary["settings"]["inference"] == "nuts"
     header = ["score", "probability"]
     if with_interval:
@@ -81,16 +82,20 @@ def _show_map(summary: dict[str, Any]) -> None:
         "What a score stands for",
         header,
         [
-            [format_general(row["score"]), format_number(row["mean"]), *([_interval(row)] if with_interval else [])]
+            [
+                format_general(row["score"]),
+                format_number(row["mean"], digits),
+                *([_interval(row, digits)] if with_interval else []),
+            ]
             for row in (rows[k] for k in shown)
         ],
     )
 
 
-def _interval(row: dict[str, Any]) -> str:
+def _interval(row: dict[str, Any], digits: int) -> str:
     if row["lower"] is None:
         return "-"
-    return f"{format_number(row['lower'])} to {format_number(row['upper'])}"
+    return f"{format_number(row['lower'], digits)} to {format_number(row['upper'], digits)}"
 
 
 def _print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
