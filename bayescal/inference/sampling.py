@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Progress = bool | Callable[[int, int, int], None] | None
 
-_compiled: dict[Hashable, Any] = {}  # per process: structure -> nutpie's compiled model
+_compiled: dict[Hashable, "_Compiled"] = {}  # per process, by structure
 _compiling = threading.Lock()  # two threads that compile at a time got models whose draws differ
 
 # draw statistics under ArviZ's names
@@ -37,6 +37,15 @@ _STATISTICS = {
     "step_size": "step_size",
     "acceptance_rate": "mean_tree_accept",
 }
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A model and what nutpie made of it. The model gives the chains' starting points, from the data it holds."""
+
+    model: "pm.Model"
+    compiled: Any
+    in_use: threading.Lock
 
 
 @dataclass(frozen=True)
@@ -121,14 +130,18 @@ def _run_nutpie(
     import nutpie
 
     with _compiling:
-        compiled = _compiled.get(structure)
-        if compiled is None:
+        known = _compiled.get(structure)
+        if known is None:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*[Nn]umba.*", category=UserWarning)
-                compiled = _compiled[structure] = nutpie.compile_pymc_model(build(**data), backend="numba")
-    with one_blas_thread(), _progress(settings) as callback:
+                model = build(**data)
+                known = _Compiled(model, nutpie.compile_pymc_model(model, backend="numba"), threading.Lock())
+            _compiled[structure] = known
+    with known.in_use, one_blas_thread(), _progress(settings) as callback:
+        for name, value in data.items():
+            known.model[name].set_value(value)
         run = nutpie.sample(
-            compiled.with_data(**data),
+            known.compiled.with_data(**data),
             draws=settings.draws,
             tune=settings.tune,
             chains=settings.chains,
@@ -142,7 +155,9 @@ def _run_nutpie(
             blocking=False,
         )
         try:
-            tree = run.wait()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Found chain dimension to be longer", category=UserWarning)
+                tree = run.wait()
         except BaseException:  # Ctrl-C above all: the chains' threads must end before the error leaves
             run.cancel()
             raise
