@@ -15,11 +15,12 @@ R_HAT_MAX = 1.01
 ESS_PER_CHAIN_MIN = 100.0
 DIVERGENT_SHARE_MAX = 0.001
 E_BFMI_MIN = 0.3
+DRAWS_MIN = 4  # of a chain: R-hat compares the halves of chains, and a half needs a variance
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """What the gate found. `verdict` is ``"passed"``, ``"failed"`` or ``"not assessed"`` (a single chain)."""
+    """What the gate found. `verdict`: ``"passed"``, ``"failed"`` or ``"not assessed"`` (one chain, hardly any draws)."""
 
     table: pd.DataFrame  # index: parameter; r_hat, ess_bulk, ess_tail
     divergences: int
@@ -72,22 +73,26 @@ def _judge(table: pd.DataFrame, divergences: int, e_bfmi: float, chains: int, dr
             "not assessed",
             "R-hat is not available from a single chain; fit with chains=4 to check convergence.",
         )
+    if draws < DRAWS_MIN:
+        return (
+            "not assessed",
+            f"R-hat is not available from {draws} draws of each chain; fit with draws=1000 to check convergence.",
+        )
     problems = []
     worst = table["r_hat"].fillna(np.inf)
     if not (worst <= R_HAT_MAX).all():
         name = worst.idxmax()
-        problems.append(f"R-hat of {name} is {table['r_hat'][name]:.3f} (limit {R_HAT_MAX})")
+        problems.append(f"R-hat of {name} is {_shown(table['r_hat'][name], '.3f')} (limit {R_HAT_MAX})")
     for column, word in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
         values = table[column].fillna(-np.inf)
         if not (values >= ESS_PER_CHAIN_MIN * chains).all():
             name = values.idxmin()
-            problems.append(
-                f"{word} ESS of {name} is {table[column][name]:.0f} (at least {ESS_PER_CHAIN_MIN * chains:.0f})"
-            )
+            found = _shown(table[column][name], ".0f")
+            problems.append(f"{word} ESS of {name} is {found} (at least {ESS_PER_CHAIN_MIN * chains:.0f})")
     if divergences > DIVERGENT_SHARE_MAX * chains * draws:
         problems.append(f"{divergences} of {chains * draws} transitions diverged")
     if not e_bfmi >= E_BFMI_MIN:
-        problems.append(f"E-BFMI is {e_bfmi:.2f} (at least {E_BFMI_MIN})")
+        problems.append(f"E-BFMI is {_shown(e_bfmi, '.2f')} (at least {E_BFMI_MIN})")
     if not problems:
         return "passed", "R-hat, effective sample sizes, divergences and energy are all within their limits."
     remedy = (
@@ -96,3 +101,7 @@ def _judge(table: pd.DataFrame, divergences: int, e_bfmi: float, chains: int, dr
         else "Give tighter priors (priors=...) or more tune steps (tune=2000)"
     )
     return "failed", "; ".join(problems) + f". {remedy}, and look at az.plot_trace_dist(calibrator.idata_)."
+
+
+def _shown(value: float, spec: str) -> str:
+    return "not available" if np.isnan(value) else format(value, spec)
