@@ -20,7 +20,7 @@ _PUBLIC = {
     "BernsteinCalibrator": "calibrators.bernstein",
     "StackedCalibrator": "calibrators.stacked",
     "build_model": "registry",
-    "load": "io",
+    "load": "calibrators.files",
     "miscalibration": "evaluation.miscalibration",
     "plot_reliability": "plots.reliability",
     "plot_calibration_map": "plots.calibration_map",

@@ -15,6 +15,8 @@ import numpy as np
 
 from bayescal.validation import ParameterValueError
 
+__all__ = ["BernsteinPriors", "BetaPriors", "IsotonicPriors", "PlattPriors"]  # noqa: F822 (see __getattr__)
+
 
 def setting(default: float, reason: str, *, positive: bool = False) -> Any:
     """A dataclass field with its reason and domain."""
@@ -51,11 +53,23 @@ class Priors:
         return given
 
     def vector(self) -> np.ndarray:
-        """The settings in field order, as the model's data."""
+        """List the settings in field order, as the model's data.
+
+        Returns
+        -------
+        ndarray of shape (settings,)
+            Values, in the units that the fields name.
+        """
         return np.array([float(getattr(self, f.name)) for f in fields(self)])
 
     def describe(self) -> list[tuple[str, float, str]]:
-        """(name, value, reason) of every setting."""
+        """List name, value and reason of every setting.
+
+        Returns
+        -------
+        list of tuple of (str, float, str)
+            One entry for each setting, in field order.
+        """
         return [(f.name, float(getattr(self, f.name)), str(f.metadata["reason"])) for f in fields(self)]
 
 

@@ -300,6 +300,6 @@ def _complete_pair(seen: np.ndarray, name: str) -> np.ndarray:
     if seen.dtype.kind in "if" and label == -1:
         return np.array([-1, 1], dtype=seen.dtype)
     raise LabelValueError(
-        f"{name} holds the single class {label!r}, and the other one cannot be guessed. "
+        f"{name} holds the single class {seen.tolist()[0]!r}, and the other one cannot be guessed. "
         "Pass classes=[negative, positive] to the constructor, or add cases of the other class."
     )

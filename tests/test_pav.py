@@ -276,9 +276,9 @@ def test_fit_is_the_min_max_formula(rows):
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(-50, 50), st.floats(-10, 10), st.floats(0, 1e3)), min_size=1, max_size=50
-    ).filter(lambda rows: any(w > 1e-3 for *_, w in rows))
+    st.lists(st.tuples(st.integers(-50, 50), st.floats(-10, 10), st.floats(0, 1e3)), min_size=1, max_size=50).filter(
+        lambda rows: any(w > 1e-3 for *_, w in rows)
+    )
 )
 def test_fit_and_prediction_equal_scikit_learn(rows):
     x, y, w = np.array(rows).T

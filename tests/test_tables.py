@@ -135,9 +135,7 @@ def test_name_that_holds_a_separator(read: Callable[..., Table]) -> None:
 
 def test_extension_decides_for_one_column(read: Callable[..., Table]) -> None:
     assert read(b"score\n0,5\n", label=None, name="cases.tsv").scores.tolist() == [[0.5]]
-    with pytest.raises(
-        TableError, match=r"header \(1, separator ','\), but 1 of 1 does not \(line 2; line 2 has 2\)"
-    ):
+    with pytest.raises(TableError, match=r"header \(1, separator ','\), but 1 of 1 does not \(line 2; line 2 has 2\)"):
         read(b"score\n0,5\n", label=None)
 
 
@@ -215,9 +213,7 @@ def test_k71_what_is_not_finite(read: Callable[..., Table], cell: str) -> None:
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 @settings(max_examples=50)
-def test_numbers_are_read_to_the_last_bit(
-    tmp_path_factory: pytest.TempPathFactory, numbers: list[float]
-) -> None:
+def test_numbers_are_read_to_the_last_bit(tmp_path_factory: pytest.TempPathFactory, numbers: list[float]) -> None:
     path = tmp_path_factory.mktemp("numbers") / "scores.csv"
     for separator, mark in [(",", "."), (";", ",")]:
         rows = [f"{x!r}{separator}a\n".replace(".", mark) for x in numbers]
@@ -232,9 +228,7 @@ def test_k71_decimal_commas(read: Callable[..., Table]) -> None:
 
 
 def test_k71_decimal_commas_never_glue_columns(read: Callable[..., Table]) -> None:
-    message = (
-        r"2 of 2 do not \(lines 2 and 3; line 2 has 3\).*separate cells by ';' if numbers have decimal commas"
-    )
+    message = r"2 of 2 do not \(lines 2 and 3; line 2 has 3\).*separate cells by ';' if numbers have decimal commas"
     with pytest.raises(TableError, match=message):
         read(b"score,label\n0,12,0\n0,87,1\n")
 
@@ -256,9 +250,7 @@ def test_commas_that_could_mean_two_things(read: Callable[..., Table], content: 
 
 
 def test_thousands_or_decimals(read: Callable[..., Table]) -> None:
-    with pytest.raises(
-        TableError, match=r"2 of 3 cells are not numeric \(lines 2 and 3, first '1,234'\).*thousands"
-    ):
+    with pytest.raises(TableError, match=r"2 of 3 cells are not numeric \(lines 2 and 3, first '1,234'\).*thousands"):
         read(b"score\tlabel\n1,234\t0\n12,345\t1\n7\t1\n")
     assert values(read(b"score;label\n1,234;0\n12,345;1\n")) == ([1.234, 12.345], [0, 1])
     assert values(read(b"score\tlabel\n1,234\t0\n0,345\t1\n")) == ([1.234, 0.345], [0, 1])
@@ -421,9 +413,7 @@ def test_line_numbers_are_those_of_an_editor(
         text += f"{cell},{'oops' if i == bad else 0.5},a{end}" + end * blank_lines
     path = tmp_path_factory.mktemp("lines") / "cases.csv"
     path.write_bytes(text.encode())
-    with pytest.raises(
-        TableError, match=rf"1 of {len(rows)} cells is not numeric \(line {expected}, 'oops'\)"
-    ):
+    with pytest.raises(TableError, match=rf"1 of {len(rows)} cells is not numeric \(line {expected}, 'oops'\)"):
         read_table(path, score_columns=["score"], label_column="label")
 
 
@@ -541,9 +531,7 @@ def test_parquet_score_faults(read: Callable[..., Table], column: object, fault:
         read(parquet(score=column), label=None, name="a.parquet")
 
 
-@pytest.mark.parametrize(
-    "column", [["a", None], [1.0, np.nan], pd.array([1, None], dtype="Int64"), ["a", " "]]
-)
+@pytest.mark.parametrize("column", [["a", None], [1.0, np.nan], pd.array([1, None], dtype="Int64"), ["a", " "]])
 def test_parquet_missing_labels(read: Callable[..., Table], column: object) -> None:
     with pytest.raises(TableError, match=r"label column 'label' .* 1 of 2 cells is empty \(row 2\)"):
         read(parquet(score=[0.1, 0.2], label=column), name="a.parquet")
@@ -552,9 +540,7 @@ def test_parquet_missing_labels(read: Callable[..., Table], column: object) -> N
 def test_parquet_nan_that_is_no_null_is_not_a_class(tmp_path: Path) -> None:
     import polars as pl  # keeps NaN and null apart, where pandas writes both as null
 
-    pl.DataFrame({"score": [0.1, float("nan")], "label": [1.0, float("nan")]}).write_parquet(
-        tmp_path / "a.parquet"
-    )
+    pl.DataFrame({"score": [0.1, float("nan")], "label": [1.0, float("nan")]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(TableError, match=r"is not finite \(row 2, 'nan'\); label .* is empty \(row 2\)"):
         read_table(tmp_path / "a.parquet", score_columns=["score"], label_column="label")
 

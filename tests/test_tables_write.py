@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 import bayescal.tables.write
 from bayescal.tables import add_columns, atomic_path, read_table, staged_outputs, write_table
 
-RESULTS = pd.DataFrame(
-    {"mean": [0.25, 0.1 + 0.2], "sd": [0.5, 1e-5], "lower": [0.0, 0.0], "upper": [1.0, 1.0]}
-)
+RESULTS = pd.DataFrame({"mean": [0.25, 0.1 + 0.2], "sd": [0.5, 1e-5], "lower": [0.0, 0.0], "upper": [1.0, 1.0]})
 
 
 def test_rows_order_and_cell_text_are_kept(tmp_path: Path) -> None:
@@ -35,9 +33,7 @@ cell_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 @given(st.lists(st.tuples(cell_text, cell_text.filter(lambda text: text.strip() != "")), min_size=1))
 @settings(max_examples=40)
-def test_what_is_written_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
-) -> None:
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
     directory = tmp_path_factory.mktemp("round")
     frame = pd.DataFrame(rows, columns=["note", "label"], dtype=object).assign(score=np.arange(len(rows)) / 7)
     for name in ["out.csv", "out.tsv", "out.csv.gz", "out.parquet"]:
@@ -96,10 +92,7 @@ def test_results_of_other_length_are_refused() -> None:
 def tree(directory: Path) -> dict[str, bytes | None]:
     """Every path below a directory, with the content of files."""
     paths = sorted(directory.rglob("*"))
-    return {
-        path.relative_to(directory).as_posix(): path.read_bytes() if path.is_file() else None
-        for path in paths
-    }
+    return {path.relative_to(directory).as_posix(): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 INTERRUPTIONS = [RuntimeError("no"), KeyboardInterrupt(), SystemExit(3)]
@@ -128,9 +121,7 @@ def test_file_is_whole_or_as_before(tmp_path: Path, old: bytes | None, interrupt
     assert tree(tmp_path) == {"fit.nc": b"whole"}
 
 
-@pytest.mark.parametrize(
-    ("name", "ending"), [("a.png", ".png"), ("a.csv.gz", ".csv.gz"), ("a", ""), ("x" * 250, "")]
-)
+@pytest.mark.parametrize(("name", "ending"), [("a.png", ".png"), ("a.csv.gz", ".csv.gz"), ("a", ""), ("x" * 250, "")])
 def test_temporary_file_has_the_extension(tmp_path: Path, name: str, ending: str) -> None:
     with atomic_path(tmp_path / name) as temporary:
         temporary.touch()
@@ -233,9 +224,7 @@ def test_output_directory_is_made_with_its_parents(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("interruption", INTERRUPTIONS, ids=repr)
 @pytest.mark.parametrize("existing", ["", "a"])
-def test_interrupted_outputs_leave_nothing(
-    tmp_path: Path, existing: str, interruption: BaseException
-) -> None:
+def test_interrupted_outputs_leave_nothing(tmp_path: Path, existing: str, interruption: BaseException) -> None:
     (tmp_path / existing).mkdir(exist_ok=True)
     before = tree(tmp_path)
 
@@ -252,9 +241,7 @@ def test_interrupted_outputs_leave_nothing(
 # Five renames: two old files are put aside, three new ones move in.
 @pytest.mark.parametrize("nth", range(1, 6))
 @pytest.mark.parametrize("done", [False, True], ids=["before the rename", "after the rename"])
-def test_failure_while_moving_is_undone(
-    outputs: Path, monkeypatch: pytest.MonkeyPatch, nth: int, done: bool
-) -> None:
+def test_failure_while_moving_is_undone(outputs: Path, monkeypatch: pytest.MonkeyPatch, nth: int, done: bool) -> None:
     before = tree(outputs)
     calls = 0
     replace = os.replace

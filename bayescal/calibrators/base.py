@@ -206,7 +206,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             Whether scores and labels of the calibration rows go into the file. Without them the loaded calibrator
             predicts as before, but has no pointwise likelihood.
         """
-        from bayescal.io import save
+        from bayescal.calibrators.files import save
 
         save(self, path, include_data=include_data)
 

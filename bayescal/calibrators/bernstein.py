@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 class BernsteinPriors(Priors):
     """Prior settings of `BernsteinCalibrator`: concentration ~ LogNormal.
 
+    Parameters
+    ----------
+    concentration_log_mean : float, default=log(4)
+        Mean of the log of the concentration, in prior cases.
+    concentration_log_sd : float, default=0.5
+        Standard deviation of the log of the concentration; positive.
+
     Examples
     --------
     >>> BernsteinPriors().concentration_log_sd

@@ -26,6 +26,21 @@ if TYPE_CHECKING:
 class BetaPriors(Priors):
     """Prior settings of `BetaCalibrator`: a, b ~ LogNormal, c ~ Normal.
 
+    Parameters
+    ----------
+    a_log_mean : float, default=0.0
+        Mean of the log of a.
+    a_log_sd : float, default=1.0
+        Standard deviation of the log of a; positive.
+    b_log_mean : float, default=0.0
+        Mean of the log of b.
+    b_log_sd : float, default=1.0
+        Standard deviation of the log of b; positive.
+    c_mean : float, default=0.0
+        Mean of c, in log-odds.
+    c_sd : float, default=1.0
+        Standard deviation of c, in log-odds; positive.
+
     Examples
     --------
     >>> BetaPriors(c_sd=0.5).c_sd

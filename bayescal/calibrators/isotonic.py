@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 class IsotonicPriors(Priors):
     """Prior settings of `IsotonicCalibrator`: concentration ~ LogNormal.
 
+    Parameters
+    ----------
+    concentration_log_mean : float, default=log(12)
+        Mean of the log of the concentration, in prior cases.
+    concentration_log_sd : float, default=0.5
+        Standard deviation of the log of the concentration; positive.
+
     Examples
     --------
     >>> IsotonicPriors().concentration_log_sd

@@ -47,7 +47,8 @@ def describe_data(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, 
     if counts.min() == 0:
         said.append(f"no case of class {classes[rare]!s} among {counts.sum():g}; the answer leans on the prior.")
     elif counts.min() < FEW_CASES:
-        said.append(f"only {counts[rare]:g} cases of class {classes[rare]!s}; the answer leans on the prior.")
+        cases = "case" if counts[rare] == 1 else "cases"
+        said.append(f"only {counts[rare]:g} {cases} of class {classes[rare]!s}; the answer leans on the prior.")
     if scores.min() == scores.max():
         said.append(
             "all scores are equal; only the base rate is learned, and other scores are answered from the prior."
@@ -58,8 +59,8 @@ def describe_data(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, 
         z, auc = _rank_test(scores, positive, weight)
         if z < REVERSED_Z:
             said.append(
-                f"the scores rank the classes in reverse (AUC {auc:.2f}). Directions are never flipped silently; if "
-                "small scores mean positive, pass the negated score."
+                f"the scores rank the classes in reverse (AUC {auc:.2f}). Check which class is the positive one; if "
+                "small scores mean positive, pass the negated score. Nothing is flipped silently."
             )
     return said
 

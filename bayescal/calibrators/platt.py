@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 class PlattPriors(Priors):
     """Prior settings of `PlattCalibrator`: intercept ~ Normal, slope ~ LogNormal.
 
+    Parameters
+    ----------
+    intercept_mean : float, default=0.0
+        Mean of the intercept, in log-odds.
+    intercept_sd : float, default=1.0
+        Standard deviation of the intercept, in log-odds; positive.
+    slope_log_mean : float, default=0.0
+        Mean of the log of the slope.
+    slope_log_sd : float, default=1.0
+        Standard deviation of the log of the slope; positive.
+
     Examples
     --------
     >>> PlattPriors().intercept_mean

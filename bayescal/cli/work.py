@@ -15,8 +15,8 @@ import pandas as pd
 
 from bayescal import datasets
 from bayescal.calibrators.base import Calibrator
+from bayescal.calibrators.files import load
 from bayescal.cli.guard import collected_warnings, say
-from bayescal.io import load
 from bayescal.registry import CALIBRATORS
 from bayescal.tables import Table, TableError, add_columns, read_table, staged_outputs, write_table
 from bayescal.validation import (

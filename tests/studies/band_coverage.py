@@ -1,9 +1,9 @@
 """Do 90 % bands hold the true calibration curve, and how far off is the mean? Six known curves, three sizes.
 
-For every curve, size and repeat a data set is drawn, `StackedCalibrator` is fitted (4 x 500 draws), and each of its members and the
-average are judged on 300 fresh scores against the true curve: the share of scores at which the 90 % interval holds the
-truth, the mean width of the interval, and the Kullback-Leibler error of the posterior mean (nats x 100). The peers are
-fitted to the same rows. Coverage is that of the band as users read it, over the law of the scores.
+For every curve, size and repeat a data set is drawn, `StackedCalibrator` is fitted (4 x 500 draws), and each of its
+members and the average are judged on 300 fresh scores against the true curve: the share of scores at which the 90 %
+interval holds the truth, the mean width of the interval, and the Kullback-Leibler error of the posterior mean (nats x
+100). The peers are fitted to the same rows. Coverage is that of the band as users read it, over the law of the scores.
 
     python tests/studies/band_coverage.py --out tests/studies/results/band_coverage --cache <folder> --jobs 2
 
@@ -161,7 +161,7 @@ def main() -> None:
 
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         head = {
-            "command": f"python tests/studies/band_coverage.py --repeats {asked.repeats} --first-seed {asked.first_seed}",
+            "command": f"band_coverage.py --repeats {asked.repeats} --first-seed {asked.first_seed}",
             "data_sets_per_cell": asked.repeats,
             "date": date.today().isoformat(),
             "bayescal": bc.__version__,

@@ -111,8 +111,8 @@ def load(path: Any) -> Any:
         raise FileFormatError(f"{file.name!r} is a netCDF file, but bayescal did not write it. Load it with ArviZ.")
     if tree.attrs["bayescal_schema"] != SCHEMA:
         raise FileFormatError(
-            f"{file.name!r} has schema {tree.attrs['bayescal_schema']} (bayescal {tree.attrs.get('bayescal_version')}); "
-            f"this is bayescal {__version__}, which reads schema {SCHEMA}. Upgrade bayescal."
+            f"{file.name!r} has schema {tree.attrs['bayescal_schema']}, written by bayescal "
+            f"{tree.attrs.get('bayescal_version')}; this is {__version__}, which reads schema {SCHEMA}. Upgrade bayescal."
         )
     written_by = str(tree.attrs.get("bayescal_version"))
     if written_by.split(".")[:2] != __version__.split(".")[:2]:
