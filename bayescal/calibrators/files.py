@@ -112,7 +112,7 @@ def load(path: Any) -> Any:
     if tree.attrs["bayescal_schema"] != SCHEMA:
         raise FileFormatError(
             f"{file.name!r} has schema {tree.attrs['bayescal_schema']}, written by bayescal "
-            f"{tree.attrs.get('bayescal_version')}; this is {__version__}, which reads schema {SCHEMA}. Upgrade bayescal."
+            f"{tree.attrs.get('bayescal_version')}; this is {__version__}, which reads schema {SCHEMA}. Upgrade it."
         )
     written_by = str(tree.attrs.get("bayescal_version"))
     if written_by.split(".")[:2] != __version__.split(".")[:2]:
