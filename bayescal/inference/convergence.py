@@ -20,7 +20,7 @@ DRAWS_MIN = 4  # of a chain: R-hat compares the halves of chains, and a half nee
 
 @dataclass(frozen=True)
 class Convergence:
-    """What the gate found. `verdict`: ``"passed"``, ``"failed"`` or ``"not assessed"`` (one chain, few draws)."""
+    """What the gate found. `verdict`: ``"passed"``, ``"failed"``, ``"not assessed"`` (one chain, hardly any draws)."""
 
     table: pd.DataFrame  # index: parameter; r_hat, ess_bulk, ess_tail
     divergences: int
