@@ -1,7 +1,8 @@
 """Bayesian calibration of classifier scores.
 
 >>> import bayescal as bc
->>> bc.PlattCalibrator(inference="point").fit([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1]).predict([0.2, 0.8])
+>>> days = bc.datasets.load_rain_niamey()
+>>> bc.PlattCalibrator(inference="point").fit(days["ens"], days["rain"]).predict([0.2, 0.8])
 array([0, 1])
 
 Public names are resolved on first use, so that importing the package costs milliseconds and never loads PyMC.

@@ -95,10 +95,11 @@ class BernsteinCalibrator(BinaryCalibrator):
 
     Examples
     --------
-    >>> from bayescal import BernsteinCalibrator
-    >>> cal = BernsteinCalibrator(inference="point", degree=2).fit([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 1])
-    >>> cal.predict([0.2, 0.8])
-    array([0, 1])
+    >>> import bayescal as bc
+    >>> days = bc.datasets.load_rain_niamey()
+    >>> cal = bc.BernsteinCalibrator(inference="point").fit(days["logistic"], days["rain"])
+    >>> cal.predict_proba([0.2, 0.8])[:, 1].round(2)
+    array([0.22, 0.87])
     """
 
     _name = "bernstein"

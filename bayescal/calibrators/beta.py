@@ -95,11 +95,11 @@ class BetaCalibrator(BinaryCalibrator):
 
     Examples
     --------
-    >>> from bayescal import BetaCalibrator
-    >>> scores = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
-    >>> cal = BetaCalibrator(inference="point").fit(scores, [0, 0, 1, 0, 1, 0, 1, 1])
-    >>> cal.predict([0.05, 0.95])
-    array([0, 1])
+    >>> import bayescal as bc
+    >>> days = bc.datasets.load_rain_niamey()
+    >>> cal = bc.BetaCalibrator(inference="point").fit(days["logistic"], days["rain"])
+    >>> cal.predict_proba([0.2, 0.8])[:, 1].round(2)
+    array([0.23, 0.9 ])
     """
 
     _name = "beta"

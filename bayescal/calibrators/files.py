@@ -88,8 +88,10 @@ def load(path: Any) -> Any:
     Examples
     --------
     >>> import tempfile, bayescal as bc
+    >>> days = bc.datasets.load_rain_niamey()
+    >>> cal = bc.PlattCalibrator(inference="point").fit(days["logistic"], days["rain"])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     bc.PlattCalibrator(inference="point").fit([0.2, 0.4, 0.7], [0, 1, 1]).save(f"{folder}/fit.nc")
+    ...     cal.save(f"{folder}/fit.nc")
     ...     bc.load(f"{folder}/fit.nc").classes_
     array([0, 1])
     """

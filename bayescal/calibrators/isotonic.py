@@ -96,10 +96,11 @@ class IsotonicCalibrator(BinaryCalibrator):
 
     Examples
     --------
-    >>> from bayescal import IsotonicCalibrator
-    >>> cal = IsotonicCalibrator(inference="point").fit([0.1, 0.3, 0.5, 0.9], [1, 0, 1, 0])
-    >>> cal.predict_proba([0.1, 0.7])[:, 1]
-    array([0.5, 0.5])
+    >>> import bayescal as bc
+    >>> days = bc.datasets.load_rain_niamey()
+    >>> cal = bc.IsotonicCalibrator(inference="point").fit(days["logistic"], days["rain"])
+    >>> cal.predict_proba([0.2, 0.8])[:, 1].round(2)
+    array([0.05, 1.  ])
     """
 
     _name = "isotonic"

@@ -88,10 +88,11 @@ class PlattCalibrator(BinaryCalibrator):
 
     Examples
     --------
-    >>> from bayescal import PlattCalibrator
-    >>> cal = PlattCalibrator(inference="point").fit([0.1, 0.3, 0.6, 0.9], [0, 0, 1, 1])
-    >>> cal.predict_proba([0.5]).round(2)
-    array([[0.53, 0.47]])
+    >>> import bayescal as bc
+    >>> days = bc.datasets.load_rain_niamey()
+    >>> cal = bc.PlattCalibrator(inference="point").fit(days["logistic"], days["rain"])
+    >>> cal.predict_proba([0.2, 0.8])[:, 1].round(2)
+    array([0.2 , 0.86])
     """
 
     _name = "platt"
