@@ -6,6 +6,8 @@ The constants of a scale are learned from the calibration rows alone and travel 
 import numpy as np
 from scipy.special import expit, logit
 
+from bayescal.pav import isotonic_predict
+
 PROBA_CLIP = 1e-6  # log-odds of a probability are taken within [1e-6, 1 - 1e-6]
 LOGIT_CLIP = float(logit(1 - PROBA_CLIP))
 
@@ -45,4 +47,4 @@ def to_unit(scores: np.ndarray, scale: Scale, score_kind: str) -> np.ndarray:
         return scores
     if score_kind == "logit":
         return expit(scores)
-    return np.interp(scores, scale["ecdf_scores"], scale["ecdf_ranks"])
+    return isotonic_predict(scale["ecdf_scores"], scale["ecdf_ranks"], scores)
