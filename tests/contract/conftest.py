@@ -141,6 +141,12 @@ def make_point(point_variant: Variant) -> Make:
 
 
 @pytest.fixture
+def make_one_posterior() -> Make:
+    """The first calibrator, for what does not depend on the calibrator and is dear."""
+    return POSTERIORS[0].make
+
+
+@pytest.fixture
 def fitted(variant: Variant, random_seed: int) -> Calibrator:
     return shared_fit(variant, random_seed)
 

@@ -1,6 +1,7 @@
 """Contract: what is predicted. Probabilities, monotone in every draw, the same for a row in whatever batch it comes."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -73,7 +74,7 @@ def test_intervals_are_ordered_nested_and_inside(posterior: Calibrator, ci_kind:
         assert ((interval >= 0) & (interval <= 1)).all()
         assert (interval[..., 0] <= interval[..., 1]).all()
         np.testing.assert_allclose(interval[:, 0, ::-1], 1 - interval[:, 1], rtol=0, atol=1e-15)
-    for inner, outer in zip(levels[:-1], levels[1:], strict=True):
+    for inner, outer in pairwise(levels):
         if ci_kind == "eti":
             assert (outer[..., 0] <= inner[..., 0]).all()
             assert (outer[..., 1] >= inner[..., 1]).all()

@@ -1,0 +1,74 @@
+"""Contract: ArviZ works on `idata_` as it is."""
+
+from collections.abc import Callable
+
+import arviz as az
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayescal.calibrators.base import Calibrator
+
+Make = Callable[..., Calibrator]
+
+
+def with_parameters(tree: xr.DataTree) -> list[xr.DataTree]:
+    """The trees that hold parameters: an average holds those of its members."""
+    return list(tree["members"].children.values()) if "members" in tree.children else [tree]
+
+
+def test_groups_dimensions_and_coordinates(posterior: Calibrator, cases) -> None:
+    idata = posterior.idata_
+    assert isinstance(idata, xr.DataTree)
+    pointwise = {"log_likelihood", "posterior_predictive", "observed_data", "constant_data"}
+    assert pointwise | {"posterior"} <= set(idata.children)
+    for tree in with_parameters(idata):
+        assert {"posterior", "sample_stats", "prior"} <= set(tree.children)
+        assert set(tree.prior.data_vars) == set(tree.posterior.data_vars)
+        assert {"diverging", "energy", "lp", "tree_depth", "acceptance_rate"} <= set(tree.sample_stats.data_vars)
+    n, sizes = len(cases.y), (posterior.chains, posterior.draws)
+    assert idata.log_likelihood.y.dims == idata.posterior_predictive.y.dims == ("chain", "draw", "obs")
+    assert idata.log_likelihood.y.shape == idata.posterior_predictive.y.shape == (*sizes, n)
+    assert set(np.unique(idata.posterior_predictive.y)) == {0, 1}
+    np.testing.assert_array_equal(idata.observed_data.y, cases.y)
+    np.testing.assert_array_equal(idata.constant_data.scores, cases.scores)
+    assert idata.attrs["inference_library"] == "bayescal"
+    assert posterior.idata_ is idata
+
+
+def test_likelihood_and_predictive_draws_follow_the_probabilities(posterior: Calibrator, cases) -> None:
+    p = posterior.proba_draws(cases.scores).to_numpy()[..., 1]
+    seen = np.where(cases.y == 1, p, 1 - p)
+    np.testing.assert_allclose(np.exp(posterior.idata_.log_likelihood.y), seen, rtol=1e-9, atol=1e-12)
+    share = posterior.idata_.posterior_predictive.y.to_numpy().mean()
+    # a mean of independent Bernoulli draws; 5 standard errors, fixed by the seed of the fit
+    assert abs(share - p.mean()) < 5 * np.sqrt((p * (1 - p)).mean() / p.size)
+
+
+def test_summary(posterior: Calibrator) -> None:
+    for tree in with_parameters(posterior.idata_):
+        table = az.summary(tree, ci_prob=0.9)
+        assert {"mean", "sd", "eti90_lb", "eti90_ub", "ess_bulk", "ess_tail", "r_hat"} <= set(table.columns)
+        assert table["mean"].astype(float).notna().all()
+    assert len(az.summary(posterior.idata_)) > 0
+
+
+@pytest.mark.filterwarnings("ignore:.*Pareto.*:UserWarning")  # tiny fits
+def test_loo_and_compare(posterior: Calibrator, make_posterior: Make, cases) -> None:
+    elpd = az.loo(posterior.idata_, pointwise=True)
+    assert np.isfinite(elpd.elpd)
+    assert elpd.elpd_i.shape == (len(cases.y),)
+    table = az.compare({"one": posterior.idata_, "two": make_posterior(random_state=2).fit(*cases).idata_})
+    assert sorted(table.index) == ["one", "two"]
+    assert table["weight"].sum() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_plots(posterior: Calibrator) -> None:
+    idata = posterior.idata_
+    az.plot_ppc_pava(idata)
+    for tree in with_parameters(idata):
+        scalar = [name for name, values in tree.posterior.data_vars.items() if values.ndim == 2]
+        az.plot_trace_dist(tree, var_names=scalar)
+        az.plot_prior_posterior(tree, var_names=scalar)
+        plt.close("all")
