@@ -15,6 +15,7 @@ import pandas as pd
 
 SCORE_KINDS = ("proba", "logit", "raw")
 PROBA_TOLERANCE = 1e-6  # rounding of a float32 softmax; values this far outside [0, 1] are clipped
+LARGEST = {"logit": 700.0, "raw": 1e150}  # beyond, a probability or a square is no longer a number
 PAIR_TOLERANCE = 1e-5  # |p0 + p1 - 1| of a float32 pair
 
 
@@ -76,7 +77,7 @@ class Labels:
     positive: np.ndarray  # (n,) float64 in {0, 1}
 
 
-def check_scores(scores: Any, score_kind: str, *, name: str = "scores") -> Scores:
+def check_scores(scores: Any, score_kind: str, *, name: str = "scores", minimum: int = 1) -> Scores:
     """Read one classifier's scores: ``(n,)``, ``(n, 1)`` or ``(n, 2)`` probability pairs ``(1 - p, p)``."""
     feature_names = _feature_names(scores)
     array = _numeric(scores, name)
@@ -85,13 +86,22 @@ def check_scores(scores: Any, score_kind: str, *, name: str = "scores") -> Score
             f"{name} must have 1 or 2 dimensions, got shape {array.shape}. Pass one score for each case."
         )
     n_features = 1 if array.ndim == 1 else array.shape[1]
-    if array.shape[0] == 0:
+    if array.shape[0] < minimum:
         raise ScoreValueError(f"{name} is empty (shape {array.shape}). Pass at least one row.")
     _refuse_not_finite(array, name)
     if n_features > 2 or n_features == 0 or (n_features == 2 and score_kind != "proba"):
         raise ScoreValueError(
             f"{name} must be one column (or two columns of probabilities with score_kind='proba'), got {n_features} "
             f"columns with score_kind={score_kind!r}. Select the column of the score for the positive class."
+        )
+    if score_kind != "proba" and array.size and (largest := float(np.abs(array).max())) > LARGEST[score_kind]:
+        raise ScoreValueError(
+            f"{name} must lie within {LARGEST[score_kind]:g} of 0 when score_kind={score_kind!r}, got {largest:g}. "
+            + (
+                "Log-odds are that of a probability; say score_kind='raw' for other values."
+                if score_kind == "logit"
+                else "Divide them by a constant first."
+            )
         )
     if score_kind == "proba":
         array = _probabilities(array, name)
@@ -115,7 +125,7 @@ def check_labels(y: Any, n: int, *, classes: Sequence[Any] | None = None, name: 
         known = _given_classes(classes)
         unknown = [c for c in seen if c not in known]
         if unknown:
-            raise LabelValueError(f"{name} holds {unknown[0]!r}, which is not among classes={known.tolist()!r}.")
+            raise LabelValueError(f"{name} holds {str(unknown[0])!r}, which is not among classes={known.tolist()!r}.")
     elif len(seen) > 2:
         shown = ", ".join(repr(c) for c in seen[:5].tolist())
         raise LabelValueError(
@@ -176,8 +186,8 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray | None:
     bad = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
     if bad.size:
         raise WeightValueError(
-            f"sample_weight must be finite and nonnegative; {bad.size} of {n} are not, first {weight[bad[0]]!r} at row "
-            f"{bad[0]}. Weights count how many cases a row stands for."
+            f"sample_weight must be finite and nonnegative; {bad.size} of {n} are not, first {weight[bad[0]].item()!r} "
+            f"at row {bad[0]}. Weights count how many cases a row stands for."
         )
     if not weight.any():
         raise WeightValueError(
@@ -255,7 +265,7 @@ def _refuse_not_finite(array: np.ndarray, name: str) -> None:
         position = f"row {bad[0][0]}" + (f", column {bad[0][1]}" if array.ndim == 2 else "")
         raise ScoreValueError(
             f"{name} must be finite; {len(bad)} of {array.size} values are NaN or infinite, first "
-            f"{array[tuple(bad[0])]!r} at {position}. Drop or impute these rows."
+            f"{array[tuple(bad[0])].item()!r} at {position}. Drop or impute these rows."
         )
 
 
@@ -265,7 +275,8 @@ def _probabilities(array: np.ndarray, name: str) -> np.ndarray:
         value = array[tuple(bad[0])].item()
         raise ScoreValueError(
             f"{name} must lie in [0, 1] when score_kind='proba'; {len(bad)} of {array.size} do not, first {value!r} at "
-            f"row {bad[0][0]}. Pass score_kind='logit' for log-odds or score_kind='raw' for decision values."
+            f"row {bad[0][0]}. Divide percentages by 100. Pass score_kind='logit' for log-odds or score_kind='raw' for "
+            "decision values, before fitting."
         )
     return np.clip(array, 0.0, 1.0)
 

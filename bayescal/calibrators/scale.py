@@ -20,7 +20,7 @@ def learn_log_odds(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> S
         return {}
     location = np.average(scores, weights=weight)
     spread = float(np.sqrt(np.average((scores - location) ** 2, weights=weight)))
-    unit = 1.0 if spread <= 1e-12 * max(1.0, abs(location)) else spread
+    unit = max(1.0, abs(location)) if spread <= 1e-12 * max(1.0, abs(location)) else spread
     return {"location": np.array(location), "spread": np.array(unit)}
 
 

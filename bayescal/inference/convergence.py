@@ -82,7 +82,7 @@ def _judge(table: pd.DataFrame, divergences: int, e_bfmi: float, chains: int, dr
     worst = table["r_hat"].fillna(np.inf)
     if not (worst <= R_HAT_MAX).all():
         name = worst.idxmax()
-        problems.append(f"R-hat of {name} is {_shown(table['r_hat'][name], '.3f')} (limit {R_HAT_MAX})")
+        problems.append(f"R-hat of {name} is {_shown(table['r_hat'][name], '.4f')} (limit {R_HAT_MAX})")
     for column, word in (("ess_bulk", "bulk"), ("ess_tail", "tail")):
         values = table[column].fillna(-np.inf)
         if not (values >= ESS_PER_CHAIN_MIN * chains).all():
