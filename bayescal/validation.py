@@ -15,7 +15,7 @@ import pandas as pd
 
 SCORE_KINDS = ("proba", "logit", "raw")
 PROBA_TOLERANCE = 1e-6  # rounding of a float32 softmax; values this far outside [0, 1] are clipped
-LARGEST = {"logit": 700.0, "raw": 1e150}  # beyond, a probability or a square is no longer a number
+LARGEST = {"logit": 1e6, "raw": 1e150}  # beyond, these are no log-odds, or have no square
 PAIR_TOLERANCE = 1e-5  # |p0 + p1 - 1| of a float32 pair
 
 
@@ -77,8 +77,11 @@ class Labels:
     positive: np.ndarray  # (n,) float64 in {0, 1}
 
 
-def check_scores(scores: Any, score_kind: str, *, name: str = "scores", minimum: int = 1) -> Scores:
-    """Read one classifier's scores: ``(n,)``, ``(n, 1)`` or ``(n, 2)`` probability pairs ``(1 - p, p)``."""
+def check_scores(scores: Any, score_kind: str, *, name: str = "scores", fitting: bool = True) -> Scores:
+    """Read one classifier's scores: ``(n,)``, ``(n, 1)`` or ``(n, 2)`` probability pairs ``(1 - p, p)``.
+
+    To predict, there may be no rows, and a score may be as far out as it likes.
+    """
     feature_names = _feature_names(scores)
     array = _numeric(scores, name)
     if array.ndim == 0 or array.ndim > 2:
@@ -86,7 +89,7 @@ def check_scores(scores: Any, score_kind: str, *, name: str = "scores", minimum:
             f"{name} must have 1 or 2 dimensions, got shape {array.shape}. Pass one score for each case."
         )
     n_features = 1 if array.ndim == 1 else array.shape[1]
-    if array.shape[0] < minimum:
+    if fitting and array.shape[0] == 0:
         raise ScoreValueError(f"{name} is empty (shape {array.shape}). Pass at least one row.")
     _refuse_not_finite(array, name)
     if n_features > 2 or n_features == 0 or (n_features == 2 and score_kind != "proba"):
@@ -94,7 +97,7 @@ def check_scores(scores: Any, score_kind: str, *, name: str = "scores", minimum:
             f"{name} must be one column (or two columns of probabilities with score_kind='proba'), got {n_features} "
             f"columns with score_kind={score_kind!r}. Select the column of the score for the positive class."
         )
-    if score_kind != "proba" and array.size and (largest := float(np.abs(array).max())) > LARGEST[score_kind]:
+    if fitting and score_kind != "proba" and (largest := float(np.abs(array).max())) > LARGEST[score_kind]:
         raise ScoreValueError(
             f"{name} must lie within {LARGEST[score_kind]:g} of 0 when score_kind={score_kind!r}, got {largest:g}. "
             + (

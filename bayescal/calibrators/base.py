@@ -228,7 +228,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
 
     def _check_new_scores(self, scores: Any) -> Scores:
         check_is_fitted(self, "classes_")
-        checked = check_scores(scores, self.score_kind, minimum=0)
+        checked = check_scores(scores, self.score_kind, fitting=False)
         mine = getattr(self, "feature_names_in_", None)
         if mine is not None and checked.feature_names is not None and list(mine) != list(checked.feature_names):
             raise ScoreValueError(

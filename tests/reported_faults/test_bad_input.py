@@ -149,3 +149,16 @@ def test_what_cannot_be_read_is_refused_before_sampling(calibrator: Make, name: 
         calibrator(name, progressbar=never).fit(scores, y, weight)
     assert isinstance(caught.value, bc.ScoreValueError | bc.LabelValueError | bc.WeightValueError)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("score_kind", "factor"), [("raw", 1e300), ("logit", 1e300)])
+def test_scores_that_have_no_square_are_refused(score_kind: str, factor: float) -> None:
+    scores = np.linspace(0.1, 0.9, 12) * factor
+    with pytest.raises(bc.ScoreValueError, match="must lie within"):
+        bc.PlattCalibrator(score_kind=score_kind).fit(scores, np.arange(12) % 2)
+
+
+def test_no_rows_are_predicted() -> None:
+    cal = bc.PlattCalibrator(inference="point").fit(np.linspace(0.1, 0.9, 12), np.arange(12) % 2)
+    assert cal.predict_proba([]).shape == (0, 2)
+    assert cal.predict(np.empty((0, 1))).shape == (0,)
