@@ -34,6 +34,7 @@ Make = Callable[..., Calibrator]
 TINY = {"draws": 80, "tune": 100, "chains": 2, "random_state": 1}
 ROWS = 60
 
+COLLECTED: dict[str, Counter[str]] = {}  # file -> variant -> tests, before any is deselected
 RAN: Counter[str] = Counter()  # variant -> contract tests that ran
 
 
@@ -88,11 +89,27 @@ def shared_fit(variant: Variant, seed: int) -> Calibrator:
         return variant.make().fit(*simulate(seed))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tiny fits do not pass the convergence gate, and are not meant to."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.filterwarnings("ignore::bayescal.ConvergenceWarning"))
+    """Count the tests; and let fits pass that are too tiny for the convergence gate."""
+    COLLECTED.clear()
+    mine = [item for item in items if item.path.parent == Path(__file__).parent]
+    seeds = {parameters(item).get("random_seed") for item in mine} - {None}
+    for item in mine:
+        item.add_marker(pytest.mark.filterwarnings("ignore::bayescal.ConvergenceWarning"))
+        of_file = COLLECTED.setdefault(item.path.name, Counter())
+        if parameters(item).get("random_seed") in {None, min(seeds, default=None)}:
+            of_file.update(variants_of(item))
+
+
+def parameters(item: pytest.Item) -> dict[str, Any]:
+    """Parameters of a test, fixtures with parameters among them."""
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def variants_of(item: pytest.Item) -> list[str]:
+    """The variant that a test runs on, if any."""
+    return [str(value) for value in parameters(item).values() if isinstance(value, Variant)]
 
 
 @pytest.fixture
@@ -168,5 +185,17 @@ def fit_of_every_variant(random_seed: int) -> dict[Variant, Calibrator]:
 
 
 @pytest.fixture
+def collected() -> dict[str, Counter[str]]:
+    return COLLECTED
+
+
+@pytest.fixture
 def ran() -> Counter[str]:
     return RAN
+
+
+@pytest.fixture
+def selected(request: pytest.FixtureRequest) -> Counter[str]:
+    """variant -> contract tests that this run was to run."""
+    here = Path(__file__).parent
+    return Counter(v for item in request.session.items if item.path.parent == here for v in variants_of(item))

@@ -29,18 +29,18 @@ def draws_of(cal: Calibrator) -> np.ndarray:
 # Seeds
 
 
-@pytest.mark.parametrize("kind", ["Generator", "RandomState", "NumPy integer"])
-def test_random_state_of_any_kind(make_posterior: Make, cases, kind: str, random_seed: int) -> None:
-    new = {
-        "Generator": lambda: np.random.default_rng(random_seed),
-        "RandomState": lambda: np.random.RandomState(random_seed),
-        "NumPy integer": lambda: np.int64(random_seed),
-    }[kind]
-    state = new()
-    first = draws_of(make_posterior(random_state=state).fit(*cases))
-    np.testing.assert_array_equal(first, draws_of(make_posterior(random_state=new()).fit(*cases)))
-    if kind != "NumPy integer":  # an instance goes on, as in scikit-learn
-        assert (first != draws_of(make_posterior(random_state=state).fit(*cases))).any()
+def test_a_generator_goes_on(make_posterior: Make, cases, random_seed: int) -> None:
+    generator = np.random.default_rng(random_seed)
+    first, second = (draws_of(make_posterior(random_state=generator).fit(*cases)) for _ in range(2))
+    assert (first != second).any()
+    again = make_posterior(random_state=np.random.default_rng(random_seed)).fit(*cases)
+    np.testing.assert_array_equal(draws_of(again), first)
+
+
+@pytest.mark.parametrize("kind", [np.random.RandomState, np.int64, np.uint8, int])
+def test_random_state_of_any_kind(make_one_posterior: Make, cases, kind: type) -> None:
+    one, two = (draws_of(make_one_posterior(random_state=kind(42)).fit(*cases)) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
 
 
 def test_random_state_none_differs_from_fit_to_fit(make_posterior: Make, cases) -> None:
@@ -130,23 +130,44 @@ def test_hardly_any_draws(make_posterior: Make, cases, chains: int, draws: int) 
 # Other processes
 
 
-FIT = """
+# no main guard, and children would be spawned: a sampler that starts processes runs this script once more in each
+INTERRUPTED = """
 import multiprocessing
 multiprocessing.set_start_method("spawn")
-import sys
+import os, signal, sys, threading, time, warnings
 import numpy as np
 from bayescal.registry import CALIBRATORS
 from bayescal.validation import ConvergenceWarning
-import warnings
 warnings.simplefilter("ignore", ConvergenceWarning)
 name, settings, folder = sys.argv[1], eval(sys.argv[2]), sys.argv[3]
-cal = CALIBRATORS[name].load()(**settings).fit(np.load(folder + "/scores.npy"), np.load(folder + "/y.npy"))
-np.save(folder + "/draws.npy", cal.proba_draws(np.linspace(0.0, 1.0, 41)).to_numpy())
+scores, y = np.load(folder + "/scores.npy"), np.load(folder + "/y.npy")
+cal = CALIBRATORS[name].load()(**settings).fit(scores, y)
+draws, state, threads = cal.proba_draws(scores).to_numpy(), dict(vars(cal)), threading.active_count()
+np.save(folder + "/draws.npy", draws)
+cal.set_params(draws=1_000_000)
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+start = time.perf_counter()
+try:
+    cal.fit(scores[::-1] / 2, y)
+except KeyboardInterrupt:
+    print("interrupted")
+took = time.perf_counter() - start
+cal.set_params(draws=settings["draws"])
+time.sleep(0.2)
+cpu = time.process_time()
+time.sleep(0.5)
+print("soon", took < 30)
+print("idle", time.process_time() - cpu < 0.25)
+print("threads", threading.active_count() == threads)
+print("state", vars(cal).keys() == state.keys() and all(vars(cal)[k] is v for k, v in state.items()))
+print("draws", bool((cal.proba_draws(scores).to_numpy() == draws).all()))
+again = CALIBRATORS[name].load()(**settings).fit(scores, y)
+print("fits again", bool((again.proba_draws(scores).to_numpy() == draws).all()))
 """
 
 
-def fit_elsewhere(script: str, cal: Calibrator, cases, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run `script` on the settings and rows of a fit, in a process of its own without a main guard."""
+def fit_elsewhere(script: str, cal: Calibrator, cases, folder: Path) -> list[str]:
+    """Run `script` on the settings and rows of a fit, in a process of its own; what it prints."""
     np.save(folder / "scores.npy", cases.scores)
     np.save(folder / "y.npy", cases.y)
     (folder / "script.py").write_text(script)
@@ -154,23 +175,27 @@ def fit_elsewhere(script: str, cal: Calibrator, cases, folder: Path) -> subproce
     command = [sys.executable, "script.py", cal._name, repr(settings), str(folder)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return done
+    return done.stdout.splitlines()
 
 
-def same_draws_in_a_fresh_process(make: Make, cases, folder: Path) -> None:
+def fresh_and_interrupted(make: Make, cases, folder: Path) -> None:
     # compiled there for these rows, here for those of the shared fits: what was compiled first must not matter
     here = make().fit(*cases)
-    fit_elsewhere(FIT, here, cases, folder)
-    np.testing.assert_array_equal(np.load(folder / "draws.npy"), draws_of(here))
+    printed = fit_elsewhere(INTERRUPTED, here, cases, folder)
+    as_before = ["soon True", "idle True", "threads True", "state True", "draws True", "fits again True"]
+    assert printed == ["interrupted", *as_before]
+    np.testing.assert_array_equal(np.load(folder / "draws.npy"), here.proba_draws(cases.scores).to_numpy())
 
 
-def test_a_fresh_process_draws_the_same(make_one_posterior: Make, other_cases, tmp_path: Path) -> None:
-    same_draws_in_a_fresh_process(make_one_posterior, other_cases, tmp_path)
+def test_a_fresh_process_draws_the_same_and_can_be_interrupted(make_one_posterior, other_cases, tmp_path: Path) -> None:
+    fresh_and_interrupted(make_one_posterior, other_cases, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_fresh_process_draws_the_same_for_each(make_posterior: Make, posterior, other_cases, tmp_path: Path) -> None:
-    same_draws_in_a_fresh_process(make_posterior, other_cases, tmp_path)
+def test_each_draws_the_same_in_a_fresh_process_and_can_be_interrupted(
+    make_posterior: Make, posterior: Calibrator, other_cases, tmp_path: Path
+) -> None:
+    fresh_and_interrupted(make_posterior, other_cases, tmp_path)
 
 
 def test_priors_of_an_earlier_fit_do_not_matter(make_posterior: Make, posterior: Calibrator, cases) -> None:
@@ -214,73 +239,33 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_workers_draw_the_same(make_one_posterior: Make, cases, tmp_path: Path) -> None:
     here = make_one_posterior().fit(*cases)
-    done = fit_elsewhere(WORKERS, here, cases, tmp_path)
-    assert done.stdout.splitlines()[0] == str([True] * 5)
+    assert fit_elsewhere(WORKERS, here, cases, tmp_path) == [str([True] * 5)]
     np.testing.assert_array_equal(np.load(tmp_path / "draws.npy"), draws_of(here))
-
-
-INTERRUPTED = """
-import os, signal, sys, threading, time, warnings
-import numpy as np
-from bayescal.registry import CALIBRATORS
-from bayescal.validation import ConvergenceWarning
-warnings.simplefilter("ignore", ConvergenceWarning)
-name, settings, folder = sys.argv[1], eval(sys.argv[2]), sys.argv[3]
-scores, y = np.load(folder + "/scores.npy"), np.load(folder + "/y.npy")
-cal = CALIBRATORS[name].load()(**settings).fit(scores, y)
-before, state, threads = cal.predict_proba(scores), dict(vars(cal)), threading.active_count()
-cal.set_params(draws=1_000_000)
-threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-start = time.perf_counter()
-try:
-    cal.fit(scores[::-1] / 2, y)
-except KeyboardInterrupt:
-    print("interrupted")
-took = time.perf_counter() - start
-cal.set_params(draws=settings["draws"])
-time.sleep(0.2)
-cpu = time.process_time()
-time.sleep(0.5)
-print("soon", took < 30)
-print("idle", time.process_time() - cpu < 0.25)
-print("threads", threading.active_count() == threads)
-print("state", vars(cal).keys() == state.keys() and all(vars(cal)[k] is v for k, v in state.items()))
-print("predictions", bool((cal.predict_proba(scores) == before).all()))
-again = CALIBRATORS[name].load()(**settings).fit(scores, y)
-print("fits again", bool((again.predict_proba(scores) == before).all()))
-"""
-
-
-def interrupt(cal: Calibrator, cases, folder: Path) -> None:
-    done = fit_elsewhere(INTERRUPTED, cal, cases, folder)
-    expected = ["interrupted", "soon True", "idle True", "threads True", "state True", "predictions True"]
-    assert done.stdout.splitlines() == [*expected, "fits again True"]
-
-
-def test_an_interrupted_fit_leaves_the_last_one(make_one_posterior: Make, cases, tmp_path: Path) -> None:
-    interrupt(make_one_posterior(), cases, tmp_path)
-
-
-@pytest.mark.slow
-def test_an_interrupted_fit_leaves_the_last_one_of_each(make_posterior: Make, cases, tmp_path: Path) -> None:
-    interrupt(make_posterior(), cases, tmp_path)
 
 
 # Without nutpie
 
 
-def test_pymc_takes_over_where_nutpie_is_missing(make_posterior, cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_nutpie(make: Make, cases, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"draws": 180, "tune": 300}  # fewer than 400 draws: one run, whatever the gate says
-    reference = make_posterior(**settings).fit(*cases)
+    reference = make(**settings).fit(*cases)
     monkeypatch.setitem(sys.modules, "nutpie", None)
     with pytest.warns(UserWarning, match="nutpie cannot be imported"):
-        other = make_posterior(**settings).fit(*cases)
-    assert type(other.idata_) is type(reference.idata_)
+        other = make(**settings).fit(*cases)
     assert set(other.idata_.posterior.data_vars) == set(reference.idata_.posterior.data_vars)
     a, b = (cal.proba_draws([0.1, 0.5, 0.9]).to_numpy()[..., 1] for cal in (reference, other))
     assert (a != b).any()
     difference = a.mean(axis=(0, 1)) - b.mean(axis=(0, 1))
     assert (np.abs(difference) <= 4 * np.hypot(standard_error(a), standard_error(b))).all()
+
+
+def test_pymc_takes_over_where_nutpie_is_missing(make_one_posterior, cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_nutpie(make_one_posterior, cases, monkeypatch)
+
+
+@pytest.mark.slow
+def test_pymc_takes_over_for_each(make_posterior: Make, cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_nutpie(make_posterior, cases, monkeypatch)
 
 
 def standard_error(draws: np.ndarray) -> np.ndarray:

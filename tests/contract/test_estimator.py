@@ -235,27 +235,23 @@ def test_score_is_the_accuracy(fitted, cases) -> None:
     assert fitted.score(*cases) == pytest.approx(expected, abs=1e-15)
 
 
-def test_cross_val_score(make, cases) -> None:
-    scores = cross_val_score(make(), cases.scores[:, None], cases.y, cv=3, scoring="neg_log_loss", error_score="raise")
-    assert scores.shape == (3,)
-    assert np.isfinite(scores).all()
-
-
 def test_grid_search_in_parallel(make, cases) -> None:
     # threads share one process: its compiled models, its BLAS limits, its warning filters
+    how = {"cv": 2, "scoring": "neg_log_loss", "error_score": "raise"}
     with joblib.parallel_config("threading"):
-        search = GridSearchCV(make(), {"random_state": [1, 2]}, cv=2, n_jobs=2, refit=False, error_score="raise")
+        search = GridSearchCV(make(), {"random_state": [1]}, n_jobs=2, refit=False, **how)
         search.fit(cases.scores[:, None], cases.y)
-    for k, seed in enumerate((1, 2)):
-        alone = cross_val_score(make(random_state=seed), cases.scores[:, None], cases.y, cv=2)
-        np.testing.assert_array_equal([search.cv_results_[f"split{i}_test_score"][k] for i in (0, 1)], alone)
+    alone = cross_val_score(make(), cases.scores[:, None], cases.y, **how)
+    np.testing.assert_array_equal([search.cv_results_[f"split{i}_test_score"][0] for i in (0, 1)], alone)
+    assert np.isfinite(alone).all()
 
 
 def test_sample_weight_is_routed(make, cases) -> None:
     weight = np.where(np.arange(len(cases.y)) % 2, 3.0, 1.0)
     with sklearn.config_context(enable_metadata_routing=True):
         routed = make().set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
-        search = GridSearchCV(routed, {"random_state": [1]}, cv=2, error_score="raise")
+        rows = np.arange(len(weight))
+        search = GridSearchCV(routed, {"random_state": [1]}, cv=[(rows, rows)], error_score="raise")
         search.fit(cases.scores[:, None], cases.y, sample_weight=weight)
     same_fit(search.best_estimator_, make().fit(cases.scores[:, None], cases.y, weight))
 
