@@ -37,7 +37,7 @@ def judged() -> pd.DataFrame:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 stacked = bc.StackedCalibrator(random_state=repeat, draws=500).fit(scores, y)
-            isotonic = bc.IsotonicCalibrator(inference="point").fit(scores, y).predict_proba(fresh)[:, 1]
+                isotonic = bc.IsotonicCalibrator(inference="point").fit(scores, y).predict_proba(fresh)[:, 1]
             for name, fitted in {**stacked.members_, "stacked": stacked}.items():
                 lower, upper = fitted.predict_interval(fresh)[:, 1].T
                 rows.append(
