@@ -140,4 +140,4 @@ def test_case_15_pav_of_random_labels_is_linear(random_seed: int) -> None:
     values = isotonic_fit(np.arange(1e6), rng.integers(0, 2, 10**6).astype(float), np.ones(10**6))[1]
     assert time.perf_counter() - start < 5
     assert (np.diff(values) >= 0).all()
-    assert values[-1] - values[0] > 0.5  # the ends pool few labels
+    assert 0 <= values[0] < 0.5 < values[-1] <= 1
