@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayescal import __version__
-from bayescal.calibrators.summaries import interval, summarise_in_blocks
+from bayescal.calibrators.summaries import TOLERANCE, interval, summarise_in_blocks
 from bayescal.validation import (
     NoPosteriorError,
     Scores,
@@ -90,8 +90,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         self._require_posterior("predict_interval")
         ci_prob = check_fraction(ci_prob, "ci_prob")
         check_choice(ci_kind, ("eti", "hdi"), "ci_kind")
-        smooth = ci_kind == "eti"  # which of several short intervals is the shortest changes in jumps
-        lower, upper = self._summarise(scores, lambda p: interval(p, ci_prob, ci_kind), smooth=smooth)
+        # which of several short intervals is the shortest changes in jumps
+        tolerance = TOLERANCE if ci_kind == "eti" else None
+        lower, upper = self._summarise(scores, lambda p: interval(p, ci_prob, ci_kind), tolerance)
         return np.stack([np.stack([1 - upper, 1 - lower], axis=1), np.stack([lower, upper], axis=1)], axis=1)
 
     def predict_exceedance(self, scores: Any, threshold: float) -> np.ndarray:
@@ -117,7 +118,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         self._require_posterior("predict_exceedance")
         t = check_threshold(threshold)
         below, above = self._summarise(
-            scores, lambda p: np.stack([(1 - p > t).mean(axis=0), (p > t).mean(axis=0)]), smooth=False
+            scores, lambda p: np.stack([(1 - p > t).mean(axis=0), (p > t).mean(axis=0)]), 0.0
         )
         return np.stack([below, above], axis=1)
 
@@ -216,10 +217,6 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """Probabilities of the positive class, (draws, m), for trusted scores (m,)."""
         raise NotImplementedError
 
-    def _lattice(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-        """Coordinates of the scores, nodes between which draws are near enough to linear, and draws at the nodes."""
-        raise NotImplementedError
-
     @property
     def _draw_shape(self) -> tuple[int, int]:
         raise NotImplementedError
@@ -238,12 +235,10 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         return checked
 
     def _summarise(
-        self, scores: Any, summary: Callable[[np.ndarray], np.ndarray], *, smooth: bool = True
+        self, scores: Any, summary: Callable[[np.ndarray], np.ndarray], tolerance: float | None = TOLERANCE
     ) -> np.ndarray:
-        """Summary of the draws at new scores; one that is not smooth in the score is not interpolated."""
         values = self._check_new_scores(scores).values
-        lattice = self._lattice if smooth and not self._is_point else None
-        return summarise_in_blocks(values, self._proba_draws, lattice, summary)
+        return summarise_in_blocks(values, self._proba_draws, summary, None if self._is_point else tolerance)
 
     def _require_posterior(self, what: str) -> None:
         check_is_fitted(self, "classes_")

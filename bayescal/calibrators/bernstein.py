@@ -104,7 +104,6 @@ class BernsteinCalibrator(BinaryCalibrator):
 
     _name = "bernstein"
     _target_accept = 0.95
-    _nodes_per_unit = 16384.0
     _priors_class = BernsteinPriors
 
     def __init__(

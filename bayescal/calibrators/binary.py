@@ -13,7 +13,7 @@ A calibrator is a map from a score to log-odds with parameters. A subclass says
 and everything else is a pure function of the draws and the map.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -75,7 +75,6 @@ class BinaryCalibrator(Calibrator):
     _default_tune: ClassVar[int] = 500
     _target_accept: ClassVar[float] = 0.9
     _adaptation: ClassVar[str] = "diag"
-    _nodes_per_unit: ClassVar[float] = 1024.0  # lattice of working coordinates for batches of many distinct scores
 
     feature_names_in_: np.ndarray
     _rows: Rows | None
@@ -369,16 +368,6 @@ class BinaryCalibrator(Calibrator):
         """Pointwise log likelihood of one case at each calibration row, (draws, n)."""
         rows = self._require_rows()
         return self._log_likelihood_at(rows.scores, rows.positive)
-
-    def _lattice(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-        u = self._coordinate(scores, self._scale)
-        cell = np.unique(np.floor(u * self._nodes_per_unit))
-        nodes = np.union1d(cell, cell + 1) / self._nodes_per_unit
-        return u, nodes, lambda at: expit(self._log_odds(self._features(at, self._scale), self._flat))
-
-    def _knots(self) -> np.ndarray:
-        """Scores at which the map jumps (as a pair of neighbours) or bends."""
-        return self._scale.get("ecdf_scores", np.empty(0))
 
     def _decreasing(self, scores: np.ndarray) -> bool:
         low, high = self._point_proba(np.array([scores.min(), scores.max()]))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit
 
 from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support
 from bayescal.calibrators.increments import (
@@ -174,15 +173,6 @@ class IsotonicCalibrator(BinaryCalibrator):
 
     def _point_proba(self, scores: np.ndarray) -> np.ndarray:
         return isotonic_predict(self._point_parameters["knots"], self._point_parameters["values"], scores)
-
-    def _lattice(self, scores: np.ndarray) -> Any:
-        step = self._features(scores, self._scale)
-        nodes = np.unique(step)
-        return step, nodes, lambda at: expit(self._log_odds(at, self._flat))
-
-    def _knots(self) -> np.ndarray:
-        edges = self._scale["edges"]
-        return np.concatenate([super()._knots(), np.nextafter(edges, -np.inf), edges])
 
     def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters:
         drawn = increment_draws(rng, size, prior_base(scale["group_means"]), *priors.vector())

@@ -10,6 +10,7 @@ from bayescal.pav import isotonic_predict
 
 PROBA_CLIP = 1e-6  # log-odds of a probability are taken within [1e-6, 1 - 1e-6]
 LOGIT_CLIP = float(logit(1 - PROBA_CLIP))
+STANDARDISED_CLIP = 1e300  # of raw scores far beyond those of the calibration rows: finite, and times a slope too
 
 Scale = dict[str, np.ndarray]
 
@@ -30,7 +31,9 @@ def to_log_odds(scores: np.ndarray, scale: Scale, score_kind: str) -> np.ndarray
         return logit(np.clip(scores, PROBA_CLIP, 1 - PROBA_CLIP))
     if score_kind == "logit":
         return scores
-    return (scores - scale["location"]) / scale["spread"]
+    with np.errstate(over="ignore"):
+        standardised = (scores - scale["location"]) / scale["spread"]
+    return np.clip(standardised, -STANDARDISED_CLIP, STANDARDISED_CLIP)
 
 
 def learn_unit(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> Scale:

@@ -7,21 +7,20 @@ equal share: from few rows the weights stay near equal, from many they follow th
 (2018), "Using stacking to average Bayesian predictive distributions", Eq. 4.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
-from scipy.special import expit, logit, logsumexp
+from scipy.special import expit, logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from bayescal.calibrators import notes
 from bayescal.calibrators.base import Calibrator
 from bayescal.calibrators.binary import BinaryCalibrator, Rows
 from bayescal.calibrators.loo import pointwise_loo
-from bayescal.calibrators.scale import PROBA_CLIP
 from bayescal.inference.seeds import seed_sequence
 from bayescal.registry import CALIBRATORS
 from bayescal.validation import (
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 MEMBERS = ("platt", "beta", "isotonic", "bernstein")
 EQUAL_SHARE_CASES = 2.0  # lambda
-NODES_PER_UNIT = 4096.0  # lattice of log-odds, or of standard deviations of raw scores
 
 
 class StackedCalibrator(Calibrator):
@@ -245,22 +243,6 @@ class StackedCalibrator(Calibrator):
             if rows.any():
                 p[rows] = expit(member._log_odds_at(scores, rows))
         return p
-
-    def _lattice(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-        if self.score_kind == "proba":
-            cells = np.unique(np.floor(logit(np.clip(scores, PROBA_CLIP, 1 - PROBA_CLIP)) * NODES_PER_UNIT))
-            nodes = np.concatenate([[0.0], expit(np.union1d(cells, cells + 1) / NODES_PER_UNIT), [1.0]])
-        else:
-            unit = 1.0 if self.score_kind == "logit" else float(np.std(self._knots())) or 1.0
-            cells = np.unique(np.floor(scores * (NODES_PER_UNIT / unit)))
-            nodes = np.union1d(cells, cells + 1) * (unit / NODES_PER_UNIT)
-        inside = self._knots()
-        inside = inside[(inside > nodes[0]) & (inside < nodes[-1])]
-        return scores, np.union1d(nodes, inside), self._proba_draws
-
-    def _knots(self) -> np.ndarray:
-        """Scores at which a member's curve jumps or bends."""
-        return np.unique(np.concatenate([member._knots() for member in self.members_.values()]))
 
     def _log_likelihood(self) -> np.ndarray:
         chosen = self._member_of_draw.reshape(-1)

@@ -10,7 +10,7 @@ from scipy.special import logit
 
 import bayescal as bc
 from bayescal.calibrators.base import Calibrator
-from bayescal.calibrators.summaries import EXACT_LIMIT
+from bayescal.calibrators.summaries import EXACT_LIMIT, TOLERANCE
 
 Make = Callable[..., Calibrator]
 
@@ -179,18 +179,22 @@ def test_an_interval_is_the_same_in_every_batch(posterior: Calibrator, random_se
         np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("score_kind", ["proba", "raw"])
-def test_a_large_batch_agrees_with_small_ones(make_posterior: Make, cases, score_kind: str) -> None:
-    # beyond EXACT_LIMIT distinct scores answers may be interpolated between nodes
-    cal = make_posterior(score_kind=score_kind).fit(*cases)
+@pytest.mark.parametrize("tails", ["short", "long"])
+def test_a_large_batch_agrees_with_small_ones(make_posterior: Make, cases, tails: str) -> None:
+    # beyond EXACT_LIMIT distinct scores answers are interpolated where they change by less than TOLERANCE
     large = np.linspace(0.0, 1.0, EXACT_LIMIT + 2) ** 1.5
+    if tails == "short":
+        cal = make_posterior().fit(*cases)
+    else:  # a steep curve in a small part of the range
+        cal = make_posterior(score_kind="raw").fit(np.tan(3 * cases.scores - 1.5), cases.y)
+        large = np.tan(3.14 * large - 1.57)
     parts = np.array_split(large, 2)
     questions = {
-        "proba": (lambda s: cal.predict_proba(s)[:, 1], 1e-6),
-        "interval": (lambda s: cal.predict_interval(s)[:, 1], 2e-4),
-        "shortest": (lambda s: cal.predict_interval(s, ci_kind="hdi")[:, 1], 1e-12),
+        "proba": (lambda s: cal.predict_proba(s)[:, 1], TOLERANCE),
+        "interval": (lambda s: cal.predict_interval(s)[:, 1], TOLERANCE),
+        "table": (lambda s: cal.predict_table(s).to_numpy(), TOLERANCE),
         "exceedance": (lambda s: cal.predict_exceedance(s, 0.4)[:, 1], 1e-12),
-        "table": (lambda s: cal.predict_table(s).to_numpy(), 2e-4),
+        "shortest": (lambda s: cal.predict_interval(s, ci_kind="hdi")[:, 1], 1e-12),
     }
     for name, (ask, tolerance) in questions.items():
         whole = ask(large)
@@ -198,3 +202,11 @@ def test_a_large_batch_agrees_with_small_ones(make_posterior: Make, cases, score
         np.testing.assert_allclose(whole, exact, rtol=0, atol=tolerance, err_msg=name)
         if name in ("proba", "interval", "exceedance"):
             assert np.diff(whole, axis=0).min() >= -1e-12
+
+
+def test_huge_scores_of_either_sign_in_a_large_batch(make_posterior: Make, cases) -> None:
+    cal = make_posterior(score_kind="raw").fit(*cases)
+    large = np.r_[-1.7e308, np.linspace(-3, 3, EXACT_LIMIT), 5e-324, 1e-320, 1.7e308]
+    answer = cal.predict_interval(large)
+    assert np.isfinite(answer).all()
+    np.testing.assert_allclose(answer[[0, -1]], cal.predict_interval(large[[0, -1]]), rtol=0, atol=TOLERANCE)
