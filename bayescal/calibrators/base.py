@@ -205,7 +205,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             File to write; it appears whole or not at all.
         include_data : bool, default=True
             Whether scores and labels of the calibration rows go into the file. Without them the loaded calibrator
-            predicts as before, but has no pointwise likelihood.
+            predicts as before, but has no pointwise likelihood. The map itself may still hold scores of calibration
+            rows, without their labels: the knots of isotonic's PAV, and the ranks of raw scores.
         """
         from bayescal.calibrators.files import save
 
