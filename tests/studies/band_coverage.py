@@ -131,6 +131,8 @@ def summarise(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def main() -> None:
     """Run what is missing, and write tables."""
+    from provenance import current_commit  # beside this file, found when it is run as a script
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--out", type=Path)
@@ -139,7 +141,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=20261130)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--forget", action="store_true")
-    asked = parser.parse_args()
+    asked, commit = parser.parse_args(), current_commit()
     asked.cache.mkdir(parents=True, exist_ok=True)
     file = asked.cache / f"coverage-{asked.first_seed}.csv"
     if asked.forget:
@@ -163,6 +165,7 @@ def main() -> None:
         head = {
             "command": f"band_coverage.py --repeats {asked.repeats} --first-seed {asked.first_seed}",
             "data_sets_per_cell": asked.repeats,
+            "commit": commit,
             "date": date.today().isoformat(),
             "bayescal": bc.__version__,
             "python": platform.python_version(),

@@ -163,9 +163,11 @@ def processes(rows: list[dict[str, object]]) -> None:
 
 def main() -> None:
     """Measure everything, print and write the table."""
+    from provenance import current_commit  # beside this file, found when it is run as a script
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+    asked, commit = parser.parse_args(), current_commit()
     warnings.simplefilter("ignore")
     rows: list[dict[str, object]] = []
     for part in (processes, arrays, fits):
@@ -180,6 +182,7 @@ def main() -> None:
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         head = {
             "command": "python tests/studies/benchmark.py",
+            "commit": commit,
             "date": date.today().isoformat(),
             "bayescal": bc.__version__,
             "python": platform.python_version(),

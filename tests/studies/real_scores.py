@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from betacal import BetaCalibration
+from provenance import current_commit
 from real_scores_pools import POOL_NAMES, Floats, Ints, Pool, load_pool, seed_of
 from real_scores_report import BASELINE, pool_table, summarise, summary_text, write_results
 from scipy.optimize import minimize
@@ -259,7 +260,7 @@ def write_rows(cache: Path, pool_name: str, rows: pd.DataFrame) -> None:
     file.with_suffix(".part").replace(file)
 
 
-def run_pool(pool_name: str, cache: Path, sizes: Sequence[int], repeats: int, methods: Sequence[str]) -> int:
+def run_pool(pool_name: str, cache: Path, sizes: Sequence[int], repeats: Sequence[int], methods: Sequence[str]) -> int:
     """Do the fits of one pool that are missing.
 
     Returns
@@ -273,7 +274,7 @@ def run_pool(pool_name: str, cache: Path, sizes: Sequence[int], repeats: int, me
     fits = 0
     with rows_file(cache, pool_name).open("a", newline="") as file, threadpool_limits(1):
         writer = csv.DictWriter(file, COLUMNS)
-        for repeat in range(repeats):
+        for repeat in repeats:
             for n in sizes:
                 scores, y, new_scores, new_y, draw = draw_rows(pool, n, repeat)
                 for name in methods:
@@ -288,9 +289,11 @@ def run_pool(pool_name: str, cache: Path, sizes: Sequence[int], repeats: int, me
     return fits
 
 
-def wanted_rows(pool: Pool, cache: Path, sizes: Sequence[int], repeats: int, methods: Sequence[str]) -> pd.DataFrame:
+def wanted_rows(
+    pool: Pool, cache: Path, sizes: Sequence[int], repeats: Sequence[int], methods: Sequence[str]
+) -> pd.DataFrame:
     """Rows of the fits asked for, made on the draws that the pool gives today."""
-    draws = [(n, r, draw_rows(pool, n, r)[-1]) for r in range(repeats) for n in sizes]
+    draws = [(n, r, draw_rows(pool, n, r)[-1]) for r in repeats for n in sizes]
     wanted = pd.DataFrame([(name, *draw) for draw in draws for name in methods], columns=KEY)
     return wanted.merge(read_rows(cache, pool.name), validate="one_to_one").assign(
         pool=pool.name, data_set=pool.data_set
@@ -305,6 +308,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--cache", type=Path, required=True, help="folder of pools and rows, outside the repository")
     add("--n", type=int, nargs="+", default=list(SIZES), help="numbers of calibration rows")
     add("--repeats", type=int, default=8, help="draws per pool and n")
+    add("--first-repeat", type=int, default=0, help="first of them: 0 to 4 were used to choose priors")
     add(
         "--methods",
         nargs="+",
@@ -339,7 +343,7 @@ def method_names(asked: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Do what is missing, then print (and write) the tables."""
-    options = parse(arguments)
+    options, commit = parse(arguments), current_commit()
     methods, forget = method_names([BASELINE, *options.methods]), method_names(options.forget)
     pools, left_out = [], {}
     for name in options.pools:
@@ -352,7 +356,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             old = read_rows(options.cache, name)
             write_rows(options.cache, name, old[~old["method"].isin(forget)])
 
-    task = (options.cache, options.n, options.repeats, methods)
+    repeats = range(options.first_repeat, options.first_repeat + options.repeats)
+    task = (options.cache, options.n, repeats, methods)
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as executor:
         futures = {executor.submit(run_pool, pool.name, *task): pool.name for pool in pools}
         for future in as_completed(futures):
@@ -367,11 +372,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"left out: {name} ({reason})")
     if options.out is not None:
         words = ["python tests/studies/real_scores.py --cache CACHE --n", *map(str, options.n)]
-        words += ["--repeats", str(options.repeats), "--methods", *methods]
+        words += ["--repeats", str(options.repeats), "--first-repeat", str(options.first_repeat), "--methods", *methods]
         if tuple(options.pools) != POOL_NAMES:
             words += ["--pools", *options.pools]
         settings = {
             "command": " ".join(words),
+            "commit": commit,
             "max_test_rows": MAX_TEST_ROWS,
             "log_loss_clip": LOSS_CLIP,
             "log_odds_clip": LOGIT_CLIP,

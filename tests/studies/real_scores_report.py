@@ -7,7 +7,6 @@ alike.
 """
 
 import json
-import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -106,17 +105,6 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _commit() -> str:
-    """Commit of the repository; with "+" when the package has changes that are not committed."""
-
-    def git(*command: str) -> str:
-        folder = Path(__file__).parents[2]
-        done = subprocess.run(["git", *command], cwd=folder, capture_output=True, text=True, check=False)
-        return done.stdout.strip() if done.returncode == 0 else "unknown"
-
-    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "bayescal") else "")
-
-
 def write_results(
     folder: Path, rows: pd.DataFrame, summary: pd.DataFrame, pools: pd.DataFrame, settings: dict[str, object]
 ) -> None:
@@ -136,7 +124,6 @@ def write_results(
         "fits": len(rows),
         "pools": len(pools),
         "baseline": BASELINE,
-        "commit": _commit(),
         "versions": _versions(),
     }
     folder.mkdir(parents=True, exist_ok=True)

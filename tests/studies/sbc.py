@@ -91,13 +91,15 @@ def judge(rows: pd.DataFrame) -> pd.DataFrame:
 
 def main() -> None:
     """Simulate, judge, and write the table."""
+    from provenance import current_commit  # beside this file, found when it is run as a script
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=300)
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     parser.add_argument("--first-seed", type=int, default=7)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+    asked, commit = parser.parse_args(), current_commit()
     with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn")) as pool:
         waiting = [
             pool.submit(simulate, model, i, asked.first_seed)
@@ -116,6 +118,7 @@ def main() -> None:
         head = {
             "command": f"python tests/studies/sbc.py --simulations {asked.simulations} --first-seed {asked.first_seed}",
             "cases": CASES,
+            "commit": commit,
             "date": date.today().isoformat(),
             "bayescal": bc.__version__,
             "python": platform.python_version(),
