@@ -1,6 +1,7 @@
 """What every calibrator of scores offers: probabilities, intervals, draws and tables, from draws at given scores."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 DRAWS_LIMIT = 2**29  # numbers that proba_draws may return (4 GB)
 
 
-class Calibrator(ClassifierMixin, BaseEstimator):
+class Calibrator(ClassifierMixin, BaseEstimator, ABC):
     """What every calibrator of scores offers, given ``_proba_draws`` and the fitted attributes."""
 
     score_kind: str
@@ -214,13 +215,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):
 
     # what subclasses give -------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _proba_draws(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of the positive class, (draws, m), for trusted scores (m,)."""
-        raise NotImplementedError
 
     @property
-    def _draw_shape(self) -> tuple[int, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def _draw_shape(self) -> tuple[int, int]: ...
 
     # shared steps ---------------------------------------------------------------------------------------------------
 

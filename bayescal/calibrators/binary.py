@@ -13,6 +13,7 @@ A calibrator is a map from a score to log-odds with parameters. A subclass says
 and everything else is a pure function of the draws and the map.
 """
 
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -250,30 +251,30 @@ class BinaryCalibrator(Calibrator):
 
     # the subclass's mathematics --------------------------------------------------------------------------------------
 
-    def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale:
-        raise NotImplementedError
+    @abstractmethod
+    def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale: ...
 
-    def _coordinate(self, scores: np.ndarray, scale: Scale) -> np.ndarray:
-        raise NotImplementedError
+    @abstractmethod
+    def _coordinate(self, scores: np.ndarray, scale: Scale) -> np.ndarray: ...
 
-    def _features(self, u: np.ndarray, scale: Scale) -> np.ndarray:
-        raise NotImplementedError
+    @abstractmethod
+    def _features(self, u: np.ndarray, scale: Scale) -> np.ndarray: ...
 
-    def _log_odds(self, features: np.ndarray, parameters: Parameters) -> np.ndarray:
-        raise NotImplementedError
+    @abstractmethod
+    def _log_odds(self, features: np.ndarray, parameters: Parameters) -> np.ndarray: ...
 
-    def _build(self, **data: np.ndarray) -> "pm.Model":
-        raise NotImplementedError
+    @abstractmethod
+    def _build(self, **data: np.ndarray) -> "pm.Model": ...
 
     def _structure(self, data: dict[str, np.ndarray]) -> Hashable:
         """What a compiled model depends on, but for values and the number of distinct scores."""
         return (self._name, *(data[name].shape[1:] for name in sorted(data)))
 
-    def _point(self, support: Support, scale: Scale) -> Parameters:
-        raise NotImplementedError
+    @abstractmethod
+    def _point(self, support: Support, scale: Scale) -> Parameters: ...
 
-    def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters:
-        raise NotImplementedError
+    @abstractmethod
+    def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters: ...
 
     def _default_priors(self) -> Priors:
         return self._priors_class()
