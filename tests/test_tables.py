@@ -145,7 +145,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values(table) == ([0.1, 0.9], ["é", "ß"])
     assert table.source == "standard input"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"score\nx\n")))
-    with pytest.raises(TableError, match=r"^standard input: score column 'score'"):
+    with pytest.raises(TableError, match=r"^standard input: column 'score'"):
         read_table("-", score_columns=["score"])
 
 
@@ -207,7 +207,7 @@ def test_what_is_no_number(read: Callable[..., Table], cell: str) -> None:
 def test_k71_what_is_not_finite(read: Callable[..., Table], cell: str) -> None:
     with pytest.raises(TableError) as caught:
         read(f"score\n0.5\n0.6\n{cell}\n".encode(), label=None)
-    requirement = "score column 'score' must hold a finite number in every row"
+    requirement = "column 'score' must hold a finite number in every row"
     assert f"{requirement}, but 1 of 3 cells is not finite (line 4, {cell!r})" in str(caught.value)
 
 
@@ -247,6 +247,35 @@ def test_k71_decimal_commas_never_glue_columns(read: Callable[..., Table]) -> No
 def test_commas_that_could_mean_two_things(read: Callable[..., Table], content: bytes, fault: str) -> None:
     with pytest.raises(TableError, match=fault):
         read(content, scores=("score", "b"))
+
+
+@pytest.mark.parametrize(
+    ("content", "copied"),
+    [
+        (b"score;a;b\n0,5;44,50;7\n0,6;;8,25\n", [["0.5", "44.50", "7"], ["0.6", "", "8.25"]]),
+        (b"score;a;b\n0,5;x,y;1,2 \n0,6;1,5;3\n", [["0.5", "x,y", "1.2 "], ["0.6", "1,5", "3"]]),
+        (b"score;a;b\n0,5;1.234,5;1,2,3\n0,6;1;4\n", [["0.5", "1.234,5", "1,2,3"], ["0.6", "1", "4"]]),
+        (b"score;a;b\n12;1,5;1\n7;-2,5e3;1\n", [["12", "1.5", "1"], ["7", "-2.5e3", "1"]]),
+        (b"score;a;b\n0.5;1,5;1\n0.6;2,5;1\n", [["0.5", "1,5", "1"], ["0.6", "2,5", "1"]]),
+        (b"score\ta\tb\n12\t1,234\t1,5\n7\t1\t1\n", [["12", "1,234", "1.5"], ["7", "1", "1"]]),
+        (b"score\ta\tb\n0,5\t1,234\t1,5\n1\t1\t1\n", [["0.5", "1.234", "1.5"], ["1", "1", "1"]]),
+        (b'score,a,b\n0.5,"1,5","1"\n', [["0.5", "1,5", "1"]]),
+    ],
+    ids=[
+        "every column",
+        "words",
+        "other numbers",
+        "whole scores",
+        "points in scores",
+        "thousands behind whole scores",
+        "decimals behind decimals",
+        "separated by commas",
+    ],
+)
+def test_columns_of_decimal_commas_are_copied_with_points(
+    read: Callable[..., Table], content: bytes, copied: list[list[str]]
+) -> None:
+    assert read(content, label=None).frame.to_numpy().tolist() == copied
 
 
 def test_thousands_or_decimals(read: Callable[..., Table]) -> None:
@@ -366,10 +395,10 @@ def test_all_faults_of_all_columns_at_once(read: Callable[..., Table]) -> None:
     with pytest.raises(TableError) as caught:
         read(b"score,b,label\n0.1,0,a\ninf,1,a\nnan,x,a\nabc,1,a\n,0,a\n0.3,y,\n,1,\n", scores=("score", "b"))
     assert str(caught.value).partition("cases.csv: ")[2] == (
-        "score column 'score' must hold a finite number in every row, but "
+        "column 'score' must hold a finite number in every row, but "
         "2 of 7 cells are empty (lines 6 and 8), 1 of 7 cells is not numeric (line 5, 'abc'), "
         "2 of 7 cells are not finite (lines 3 and 4, first 'inf'); "
-        "score column 'b' must hold a finite number in every row, but "
+        "column 'b' must hold a finite number in every row, but "
         "2 of 7 cells are not numeric (lines 4 and 7, first 'x'); "
         "label column 'label' must name a class in every row, but 2 of 7 cells are empty (lines 7 and 8). "
         "Correct these cells, impute them, or drop their rows."

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayescal.tables.write
-from bayescal.tables import add_columns, atomic_path, read_table, staged_outputs, write_table
+from bayescal.tables import TableError, add_columns, atomic_path, check_output, read_table, staged_outputs, write_table
 
 RESULTS = pd.DataFrame({"mean": [0.25, 0.1 + 0.2], "sd": [0.5, 1e-5], "lower": [0.0, 0.0], "upper": [1.0, 1.0]})
 
@@ -23,7 +23,7 @@ def test_rows_order_and_cell_text_are_kept(tmp_path: Path) -> None:
     write_table(add_columns(table.frame, RESULTS), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == (
         b"id,score,label,note,mean,sd,lower,upper\n"
-        b'007,"0,50",NA,"a;\nb",0.25,0.5,0.0,1.0\n'
+        b'007,0.50,NA,"a;\nb",0.25,0.5,0.0,1.0\n'
         b"1.10,1e-01,None,,0.30000000000000004,1e-05,0.0,1.0\n"
     )
 
@@ -53,14 +53,41 @@ def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory,
 
 def test_extension_decides_the_format(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": ["x,y"], "b": [1]})
-    for name in ["o.tsv", "o.TAB", "o.tsv.gz", "o.csv", "o", "o.txt.gz", "o.parquet", "o.pq"]:
+    for name in ["o.tsv", "o.TAB", "o.tsv.gz", "o.csv", "o.a.csv", "o.csv.gz", "o.parquet", "o.pq"]:
         write_table(frame, tmp_path / name)
     assert (tmp_path / "o.tsv").read_bytes() == (tmp_path / "o.TAB").read_bytes() == b"a\tb\nx,y\t1\n"
     assert gzip.decompress((tmp_path / "o.tsv.gz").read_bytes()) == b"a\tb\nx,y\t1\n"
-    assert (tmp_path / "o.csv").read_bytes() == (tmp_path / "o").read_bytes() == b'a,b\n"x,y",1\n'
-    assert gzip.decompress((tmp_path / "o.txt.gz").read_bytes()) == b'a,b\n"x,y",1\n'
+    assert (tmp_path / "o.csv").read_bytes() == (tmp_path / "o.a.csv").read_bytes() == b'a,b\n"x,y",1\n'
+    assert gzip.decompress((tmp_path / "o.csv.gz").read_bytes()) == b'a,b\n"x,y",1\n'
     for name in ["o.parquet", "o.pq"]:
         pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / name), frame, check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [
+        ("out.xlsx", "the extension '.xlsx'"),
+        ("out.csv.bz2", "the extension '.bz2'"),
+        ("out.parquet.gz", "the extension '.gz'"),
+        ("out.CSVX", "the extension '.csvx'"),
+        ("out.txt", "the extension '.txt'"),
+        ("csv", "no extension"),
+        (".csv", "no extension"),
+    ],
+)
+def test_other_extensions_are_refused(tmp_path: Path, name: str, got: str) -> None:
+    message = rf"{name}: a table is written as \.csv, \.tsv, \.tab .*, \.parquet or \.pq, got {got}; give"
+    for attempt in (check_output, lambda path: write_table(RESULTS, path)):
+        with pytest.raises(TableError, match=message):
+            attempt(tmp_path / name)
+    assert tree(tmp_path) == {}
+
+
+def test_devices_take_text(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("-", os.devnull, tmp_path / "pipe"):
+        check_output(path)
+    write_table(RESULTS, os.devnull)
 
 
 def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,6 +193,8 @@ def test_places_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest
         write_table(RESULTS, tmp_path)
     with pytest.raises(FileNotFoundError, match="nowhere is not an existing directory"):
         write_table(RESULTS, tmp_path / "nowhere" / "out.csv")
+    with pytest.raises(FileNotFoundError, match="nowhere is not an existing directory"):
+        check_output(tmp_path / "nowhere" / "out.csv")
     with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "out.csv"):
         pass  # the body writes nothing
     with pytest.raises(NotADirectoryError, match="file is a file"), staged_outputs(tmp_path / "file"):
@@ -174,6 +203,8 @@ def test_places_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest
         pytest.raises(OSError, match="file is not an existing directory"),
         staged_outputs(tmp_path / "file" / "x"),
     ):
+        pytest.fail("entered")
+    with pytest.raises(FileNotFoundError, match="is empty"), staged_outputs(""):
         pytest.fail("entered")
     # Through `os.access`, since a superuser may write everywhere.
     monkeypatch.setattr(os, "access", lambda path, mode: False)

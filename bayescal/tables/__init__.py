@@ -6,13 +6,14 @@ whole or not at all. Nothing here imports a sampler.
 
 from bayescal.tables.files import TableError
 from bayescal.tables.read import Table, read_table
-from bayescal.tables.write import add_columns, atomic_path, staged_outputs, write_table
+from bayescal.tables.write import add_columns, atomic_path, check_output, staged_outputs, write_table
 
 __all__ = [
     "Table",
     "TableError",
     "add_columns",
     "atomic_path",
+    "check_output",
     "read_table",
     "staged_outputs",
     "write_table",

@@ -34,7 +34,8 @@ class Table:
     ----------
     frame : pandas.DataFrame of shape (n, n_columns)
         The rows as they came, for copying through: the cell text of a text file, less spaces after
-        separators, or the values of a Parquet file. Column names are without surrounding spaces.
+        separators, with points for decimal commas; or the values of a Parquet file. Column names are without
+        surrounding spaces.
     scores : ndarray of shape (n, M), float64, finite
         The score columns, in the order in which they were asked for.
     labels : ndarray of shape (n,), int64 or str, or None
@@ -89,6 +90,8 @@ def read_table(path: str | os.PathLike[str], *, score_columns: Sequence[str], la
 
     Decimal commas are read where the separator is not a comma and no score has a decimal point. Where every
     comma could also separate thousands (``"1,234"``), they are read only if the separator is a semicolon.
+    By the same rule every other column that holds numbers with decimal commas and nothing else is copied
+    through with decimal points, so that a result table has one convention, and is read again.
 
     Parameters
     ----------
@@ -108,8 +111,7 @@ def read_table(path: str | os.PathLike[str], *, score_columns: Sequence[str], la
     ------
     TableError
         If the file cannot be read, is ragged or lacks a column, if a score is empty, not a number or not
-        finite, or
-        if a label is empty. The message counts the cells and names their lines.
+        finite, or if a label is empty. The message counts the cells and names their lines.
     TypeError
         If `score_columns` is one string.
 
@@ -136,14 +138,15 @@ def read_table(path: str | os.PathLike[str], *, score_columns: Sequence[str], la
     twice = sorted({name for name in asked if asked.count(name) > 1})
     if twice:
         raise TableError(
-            f"a column can be one score or the label, but {listing(twice)} was named more than once; name it once."
+            f"a column has one part in a fit, but {listing(twice)} was named more than once; name it once."
         )
     cells = load_cells(path, asked)
     faults = _Faults(cells)
     scores = _score_matrix(cells, columns, faults)
     labels = None if label_column is None else _label_array(cells, asked[-1], faults)
     faults.check()
-    frame = pa.Table.from_arrays(cells.columns, names=cells.names).to_pandas(types_mapper=pd.ArrowDtype)
+    copied = _with_decimal_points(cells, columns)
+    frame = pa.Table.from_arrays(copied, names=cells.names).to_pandas(types_mapper=pd.ArrowDtype)
     return Table(frame, scores, labels, tuple(columns), cells.source, cells.positions, cells.unit)
 
 
@@ -217,6 +220,22 @@ def _has_decimal_commas(texts: list[pa.Array], separator: str | None) -> bool:
     return separator == ";" or not _matches(with_comma, _THOUSANDS).all()
 
 
+def _with_decimal_points(cells: Cells, names: list[str]) -> list[pa.ChunkedArray]:
+    """All columns; those of numbers with decimal commas, which the scores do not contradict, with points."""
+    if cells.separator in (None, ","):
+        return cells.columns
+    scores = [_text_of(cells.columns[cells.names.index(name)]) for name in names]
+
+    def converted(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        text = _text_of(column)
+        numbers_only = _matches(text, f"{_COMMA}|^$").all()
+        if numbers_only and _has_decimal_commas([*scores, text], cells.separator):
+            return pc.replace_substring(column, ",", ".")
+        return column
+
+    return [converted(column) for column in cells.columns]
+
+
 def _parsed_scores(text: pa.Array, name: str, commas: bool, faults: _Faults) -> np.ndarray:
     numeric = _matches(text, _COMMA if commas else _POINT)
     numbers = text.filter(pa.array(numeric))
@@ -234,7 +253,7 @@ def _parsed_scores(text: pa.Array, name: str, commas: bool, faults: _Faults) -> 
     counts = faults.count(empty, "empty") + faults.count(wrong, "not numeric", cell)
     counts += faults.count(not_finite, "not finite", cell)
     remedy = _COMMA_REMEDY if np.any(wrong & _matches(text, _COMMA)) else _SCORE_REMEDY
-    faults.add(f"score column {name!r} must hold a finite number in every row", counts, remedy)
+    faults.add(f"column {name!r} must hold a finite number in every row", counts, remedy)
     return values
 
 
@@ -244,7 +263,7 @@ def _typed_scores(column: pa.Array, name: str, faults: _Faults) -> np.ndarray:
     not_finite = ~np.isfinite(values) & ~empty
     counts = faults.count(empty, "empty")
     counts += faults.count(not_finite, "not finite", lambda row: str(values[row]))
-    faults.add(f"score column {name!r} must hold a finite number in every row", counts, _SCORE_REMEDY)
+    faults.add(f"column {name!r} must hold a finite number in every row", counts, _SCORE_REMEDY)
     return values
 
 

@@ -12,6 +12,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from bayescal.tables.files import TableError
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_PARQUET = (".parquet", ".pq")
+
 
 def add_columns(frame: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
     """Put result columns to the right of the rows they belong to.
@@ -64,12 +69,14 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     frame : pandas.DataFrame of shape (n, k)
         Rows to write; the index is left out. Missing values become empty cells.
     path : str or path-like
-        ``.parquet`` and ``.pq`` give Parquet, ``.tsv`` and ``.tab`` tab-separated text, every other name
-        comma-separated text, in UTF-8 with ``\n`` as line end; a further ``.gz`` compresses text. ``"-"`` is
-        standard output, as comma-separated text.
+        ``.csv`` gives comma-separated text, ``.tsv`` and ``.tab`` tab-separated text, in UTF-8 with decimal
+        points and ``\n`` as line end; a further ``.gz`` compresses text; ``.parquet`` and ``.pq`` give Parquet.
+        ``"-"`` is standard output; it, a device and a pipe take comma-separated text.
 
     Raises
     ------
+    TableError
+        If the name has another extension, or none.
     OSError
         If the file cannot be written; nothing is left behind then.
 
@@ -82,16 +89,41 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     NA,0.25
     pos,0.75
     """
-    name = os.fspath(path).lower()
-    if name == "-":
+    separator = _separator_of(path)
+    if os.fspath(path) == "-":
         frame.to_csv(sys.stdout, index=False, lineterminator="\n")
         return
     with atomic_path(path) as temporary:
-        if name.endswith((".parquet", ".pq")):
+        if separator is None:
             frame.to_parquet(temporary, engine="pyarrow", index=False)
         else:
-            separator = "\t" if name.removesuffix(".gz").endswith((".tsv", ".tab")) else ","
             frame.to_csv(temporary, sep=separator, index=False, encoding="utf-8", lineterminator="\n")
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Refuse, before any work is done, a path that `write_table` could not write to.
+
+    Parameters
+    ----------
+    path : str or path-like
+        As for `write_table`.
+
+    Raises
+    ------
+    TableError
+        If the name has an extension that no table is written with, or none.
+    OSError
+        If the directory does not exist or cannot be written to, or if `path` is a directory.
+
+    Examples
+    --------
+    >>> from bayescal.tables import check_output
+    >>> check_output("cases.tsv.gz")
+    >>> check_output("cases.xlsx")
+    Traceback (most recent call last):
+    bayescal.tables.files.TableError: cases.xlsx: a table is written as .csv, .tsv, ..., got the extension '.xlsx'...
+    """
+    _separator_of(path)
 
 
 @contextmanager
@@ -130,14 +162,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     print([file.name for file in Path(directory).iterdir()])
     ['summary.json']
     """
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a directory; give the name of a file to write.")
-    if path.exists() and not path.is_file():
-        yield path
+    target = _target(Path(path))
+    if target is None:
+        yield Path(path)
         return
-    target = Path(os.path.realpath(path))
-    _check_directory(target.parent)
     temporary = target.with_name(f".bayescal-{secrets.token_hex(4)}{''.join(target.suffixes[-2:])}")
     try:
         yield temporary
@@ -184,6 +212,8 @@ def staged_outputs(directory: str | os.PathLike[str]) -> Iterator[Path]:
     ...     print([file.name for file in (Path(directory) / "out").iterdir()])
     ['summary.json']
     """
+    if not os.fspath(directory):
+        raise FileNotFoundError("the name of the output directory is empty; give one, or '.' for the current one.")
     target = Path(os.path.abspath(directory))
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"{directory} is a file; give the name of a directory to write to.")
@@ -222,6 +252,34 @@ def _move_up(stage: Path, target: Path, old: Path) -> None:
             elif name not in replaced:
                 (target / name).unlink(missing_ok=True)
         raise
+
+
+def _separator_of(path: str | os.PathLike[str]) -> str | None:
+    """What separates the cells of the file that will be written; None for Parquet."""
+    if os.fspath(path) == "-" or _target(Path(path)) is None:
+        return _SEPARATORS[".csv"]
+    name = Path(os.fspath(path).lower())
+    if name.suffix in _PARQUET:
+        return None
+    extension = Path(name.stem).suffix if name.suffix == ".gz" else name.suffix
+    if extension not in _SEPARATORS:
+        got = f"the extension {name.suffix!r}" if name.suffix else "no extension"
+        raise TableError(
+            f"{os.fspath(path)}: a table is written as .csv, .tsv, .tab (each also with .gz), .parquet or .pq, "
+            f"got {got}; give the file another name, or '-' for standard output."
+        )
+    return _SEPARATORS[extension]
+
+
+def _target(path: Path) -> Path | None:
+    """The file that will appear, links followed; None for a device or pipe."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a directory; give the name of a file to write.")
+    if path.exists() and not path.is_file():
+        return None
+    target = Path(os.path.realpath(path))
+    _check_directory(target.parent)
+    return target
 
 
 def _check_directory(directory: Path) -> None:
