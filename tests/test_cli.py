@@ -21,6 +21,8 @@ from typer.testing import CliRunner
 
 import bayescal as bc
 from bayescal.cli import app
+from bayescal.cli.guard import in_options
+from bayescal.inference.convergence import assess_convergence
 from bayescal.registry import CALIBRATORS
 
 FILES = ["calibrated.csv", "calibration_map.png", "posterior.nc", "reliability.png", "report.html", "summary.json"]
@@ -342,6 +344,27 @@ def test_tables_of_other_kinds(fitted: Path, table: Path, tmp_path: Path) -> Non
     pd.testing.assert_frame_equal(written, pd.read_csv(fitted / "calibrated.csv"))
 
 
+@pytest.mark.parametrize("name", ["out.xlsx", "out.txt", "out"])
+def test_tables_that_cannot_be_written_are_refused_before_any_work(name: str, fitted: Path, tmp_path: Path) -> None:
+    result = run("predict", fitted / "posterior.nc", tmp_path / "nothing.csv", "--out", tmp_path / name)
+    refused(result, name, ".csv, .tsv, .tab", ".parquet or .pq")
+    assert listing(tmp_path) == []
+
+
+def test_decimal_commas_come_back_as_points_and_are_read_again(tmp_path: Path) -> None:
+    path, out = tmp_path / "in.csv", tmp_path / "out"
+    path.write_text("id;age;p;state;times\n07;44,5;0,10;no;1,5\nb;50;0,9;yes;2\nc;;0,4;yes;1\nd;60,25;0,35;no;1\n")
+    written = point_fit(path, out, "--weight", "times")
+    header, first, *_ = (out / "calibrated.csv").read_text().splitlines()
+    assert header == "id,age,p,state,times,mean"
+    assert first.startswith("07,44.5,0.10,no,1.5,0.")
+    assert run("predict", out / "posterior.nc", out / "calibrated.csv", "--out", tmp_path / "again.csv").exit_code == 0
+    again = pd.read_csv(tmp_path / "again.csv")
+    pd.testing.assert_frame_equal(again[written.columns], written)
+    np.testing.assert_allclose(again["mean_bayescal"], written["mean"], rtol=1e-12)
+    pd.testing.assert_frame_equal(point_fit(out / "calibrated.csv", out, "--weight", "times"), again)
+
+
 def test_predicting_needs_no_sampler(fitted: Path, table: Path) -> None:
     program = (
         "import atexit, runpy, sys\n"
@@ -386,7 +409,7 @@ GOOD = "p,y\n0.1,0\n0.4,1\n0.6,0\n0.9,1\n"
         pytest.param("p,y\n0.1,0\n,1\n", ["'p'", "empty", "line 3"], id="missing score"),
         pytest.param("p,y\n0.1,0\nhigh,1\n", ["'p'", "not numeric", "line 3"], id="text score"),
         pytest.param("p,y\n0.1,0\n0.9,\n", ["'y'", "empty", "line 3"], id="missing label"),
-        pytest.param("p,y\n0.1,a\n0.9,a\n", ["'y'", "single class 'a'", "other class"], id="one class"),
+        pytest.param("p,y\n0.1,a\n0.9,a\n", ["single class 'a'", "other class", "--positive"], id="one class"),
         pytest.param("p,y\n0.1,a\n0.5,b\n0.9,c\n", ["'y'", "two classes, got 3"], id="three classes"),
         pytest.param("p,y\n0.1,0\n2.5,1\n", ["[0, 1]", "2.5", "line 3", "--score-kind logit"], id="not probabilities"),
         pytest.param("p,y\n0.1,0\n0.2,0,1\n", ["as many cells", "line 3"], id="ragged"),
@@ -435,6 +458,33 @@ def test_bad_weights_are_refused(weights: str, words: list[str], tmp_path: Path)
     args = ["--method", "platt", "--weight", "w", "--out", tmp_path / "out"]
     refused(run("fit", path, "--score", "p", "--label", "y", *args), *words)
     assert listing(tmp_path) == ["in.csv"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["in.csv", "--method", "magic"], id="option"),
+        pytest.param(["nothing.csv"], id="file"),
+        pytest.param(["in.csv", "--weight", "nothing"], id="column"),
+        pytest.param(["in.csv", "--positive", "sick"], id="label"),
+        pytest.param(["odds.csv"], id="scores"),
+        pytest.param(["in.csv", "--weight", "w"], id="weights"),
+        pytest.param(["in.csv", "--out", "in.csv"], id="output"),
+    ],
+)
+def test_wrong_input_is_refused_before_slow_imports(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("p,y,w\n0.1,0,1\n0.9,1,-1\n")
+    (tmp_path / "odds.csv").write_text("p,y\n0.1,0\n1.9,1\n")
+    program = (
+        "import atexit, runpy, sys\n"
+        "atexit.register(lambda: print({'pymc', 'pytensor', 'nutpie', 'arviz', 'matplotlib', 'sklearn', 'scipy.stats'}"
+        " & {*sys.modules}))\n"
+        f"sys.argv[1:] = {['fit', *options, '--score', 'p', '--label', 'y']!r}\n"
+        "runpy.run_module('bayescal', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "set()\n"), done.stderr
+    assert listing(tmp_path) == ["in.csv", "odds.csv"]
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -536,6 +586,31 @@ def test_thin_data_give_an_answer_and_a_warning(content: str, words: str, tmp_pa
     assert "Warnings of this fit" in report and words in report
 
 
+@pytest.mark.parametrize(
+    ("labels", "positive", "classes"),
+    [(["no", "no"], "yes", ["no", "yes"]), ([1, 1], "2", [1, 2]), ([0, 0], "1", [0, 1]), ([1, 1], "0", [1, 0])],
+)
+def test_positive_label_that_no_case_has_is_the_other_class(
+    labels: list[Any], positive: str, classes: list[Any], tmp_path: Path
+) -> None:
+    path, out = tmp_path / "in.csv", tmp_path / "out"
+    pd.DataFrame({"p": [0.2, 0.8], "state": labels}).to_csv(path, index=False)
+    written = point_fit(path, out, "--positive", positive)
+    assert (written["mean"] < 0.5).all()
+    summary = strict_json(out / "summary.json")
+    assert [summary["data"]["negative"], summary["data"]["positive"]] == classes
+    assert f"no case of class {positive} among 2; the answer leans on the prior" in summary["warnings"][0]
+
+
+@pytest.mark.parametrize(("label", "positive"), [("no", "no"), ("no", " "), ("2", "yes"), ("2", "2"), ("0", "yes")])
+def test_positive_label_that_leaves_the_other_class_open(label: str, positive: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text(f"p,y\n0.1,{label}\n0.9,{label}\n")
+    args = ["--score", "p", "--label", "y", "--positive", positive, "--out", tmp_path / "out"]
+    refused(run("fit", path, *args), "'y'", "--positive")
+    assert listing(tmp_path) == ["in.csv"]
+
+
 def test_warnings_of_others_take_their_usual_way(
     fit_args: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -552,10 +627,26 @@ def test_warnings_of_others_take_their_usual_way(
     assert strict_json(tmp_path / "out" / "summary.json")["warnings"] == []
 
 
+def only_options(text: str) -> bool:
+    """Whether advice is for somebody at a command line, who has no variable ``calibrator``."""
+    return not any(word in text for word in ("calibrator", "az.", "draws=", "tune=", "chains=", "priors="))
+
+
+@pytest.mark.parametrize("diverging", [False, True])
+@pytest.mark.parametrize(("chains", "draws"), [(1, 9), (4, 2), (4, 9)])
+def test_advice_on_convergence_is_in_options(diverging: bool, chains: int, draws: int) -> None:
+    values = np.arange(chains * draws, dtype=float).reshape(chains, draws)
+    found = assess_convergence({"slope": values}, np.full((chains, draws), diverging), values)
+    assert not only_options(found.message)
+    assert only_options(in_options(found.message))
+
+
 def test_no_convergence_is_exit_code_3_with_files(fit_args: list[Any], tmp_path: Path) -> None:
     result = run(*fit_args, "--draws", 4, "--tune", 2, "--chains", 2, "--out", tmp_path / "out")
     assert result.exit_code == 3
     assert "convergence failed" in result.stderr and "--tune 2000" in result.stderr
+    assert only_options(result.stderr)
+    assert only_options(strict_json(tmp_path / "out" / "summary.json")["diagnostics"]["message"])
     assert listing(tmp_path / "out") == FILES
     assert strict_json(tmp_path / "out" / "summary.json")["diagnostics"]["verdict"] == "failed"
     assert "did not converge" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

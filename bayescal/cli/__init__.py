@@ -129,7 +129,7 @@ def fit(
     report.html and summary.json, all of them or none.
     """
     with exit_codes():
-        from bayescal.cli import screen, work
+        from bayescal.cli import work
 
         if inference is Inference.point:
             _refuse_sampler_options(context)
@@ -148,6 +148,8 @@ def fit(
             tune=tune,
         )
         summary = work.fit_file(table, options, out)
+        from bayescal.cli import screen  # matplotlib: not before the input is known to be right
+
         screen.show_fit(summary, out)
         _leave(summary)
 
@@ -173,8 +175,8 @@ def predict(
 ) -> None:
     """Add calibrated probabilities to new cases.
 
-    The columns mean, sd, lower and upper are put to the right of the rows as they came; mean alone if the model was
-    fitted with --inference point.
+    The columns mean, sd, lower and upper are put to the right of the rows as they came, with points for decimal
+    commas; mean alone if the model was fitted with --inference point.
     """
     with exit_codes():
         from bayescal.cli import work

@@ -15,6 +15,13 @@ CLOSED_PIPE = 141  # 128 + SIGPIPE
 
 # The library's words for a setting, to be said as an option of the command line.
 _SETTING = re.compile(r"\b(score_kind|inference|draws|tune|chains|ci_prob)='?(\w+(?:\.\d+)?)'?")
+# Its advice that takes Python, for somebody who has none at hand.
+_IN_PYTHON = {
+    ", and look at az.plot_trace_dist(calibrator.idata_)": "",
+    "Give tighter priors (priors=...) or more tune steps (tune=2000)": (
+        "Fit with more tune steps (tune=2000), or in Python with tighter priors"
+    ),
+}
 
 
 @contextmanager
@@ -67,6 +74,8 @@ def in_options(text: str) -> str:
     >>> in_options("Pass score_kind='raw' for decision values, or fit with chains=4.")
     'Pass --score-kind raw for decision values, or fit with --chains 4.'
     """
+    for advice, words in _IN_PYTHON.items():
+        text = text.replace(advice, words)
     return _SETTING.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
 
 

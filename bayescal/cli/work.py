@@ -1,24 +1,26 @@
-"""What the commands do: a table in, a fit, files out."""
+"""What the commands do: a table in, a fit, files out.
+
+What a user gives is judged first, and only then is imported what takes seconds: scikit-learn, PyMC, matplotlib.
+"""
 
 import inspect
 import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from bayescal import datasets
-from bayescal.calibrators.base import Calibrator
 from bayescal.calibrators.files import load
-from bayescal.cli.guard import collected_warnings, say
+from bayescal.cli.guard import collected_warnings, in_options, say
 from bayescal.registry import CALIBRATORS
-from bayescal.tables import Table, TableError, add_columns, read_table, staged_outputs, write_table
+from bayescal.tables import Table, TableError, add_columns, check_output, read_table, staged_outputs, write_table
 from bayescal.validation import (
     LabelValueError,
     NoPosteriorError,
@@ -28,8 +30,13 @@ from bayescal.validation import (
     check_choice,
     check_fraction,
     check_labels,
+    check_sample_weight,
+    check_scores,
     check_threshold,
 )
+
+if TYPE_CHECKING:
+    from bayescal.calibrators.base import Calibrator
 
 
 @dataclass(frozen=True)
@@ -57,17 +64,20 @@ def fit_demo(out: str) -> dict[str, Any]:
 
 def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
     """Fit the rows of a file and write everything that comes out; returns what is in ``summary.json``."""
-    from bayescal.report import Source, draw_figures, render_report, summarise  # matplotlib: not for predicting
-
     _check_options(options)
     columns = [*options.score, *([options.weight] if options.weight is not None else [])]
     table = _read_rows(path, columns, options.label)
     classes = _classes(table, options)
     scores = pd.DataFrame({table.columns[0]: table.scores[:, 0]})
     weight = table.scores[:, 1] if options.weight is not None else None
-    calibrator = _unfitted(options, classes)
-    _announce(options, len(scores))
+    with _located(table):
+        check_scores(scores, options.score_kind)
+        check_sample_weight(weight, len(scores))
     with staged_outputs(out) as stage:
+        _announce(options, len(scores))
+        from bayescal.report import Source, draw_figures, render_report, summarise
+
+        calibrator = _unfitted(options, classes)
         with _located(table), collected_warnings() as messages:
             calibrator.fit(scores, table.labels, weight)
         results = _results(calibrator, scores, options.ci_prob)
@@ -78,6 +88,8 @@ def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
             weight=options.weight,
         )
         summary = summarise(calibrator, source, ci_prob=options.ci_prob, seed=options.seed, messages=messages)
+        if summary["diagnostics"] is not None:
+            summary["diagnostics"]["message"] = in_options(summary["diagnostics"]["message"])
         figures = draw_figures(calibrator, ci_prob=options.ci_prob)
         write_table(add_columns(table.frame, results), stage / "calibrated.csv")
         calibrator.save(stage / "posterior.nc")
@@ -97,6 +109,7 @@ def predict_file(
         check_fraction(ci_prob, "--ci-prob")
     if threshold is not None:
         check_threshold(threshold, "--threshold")
+    check_output(out)
     calibrator = load(model)
     if calibrator._is_point and (ci_prob is not None or threshold is not None):
         raise NoPosteriorError(
@@ -142,7 +155,7 @@ def _settings_of(method: str) -> set[str]:
     return set(inspect.signature(CALIBRATORS[method].load()).parameters)
 
 
-def _unfitted(options: FitOptions, classes: list[Any]) -> Calibrator:
+def _unfitted(options: FitOptions, classes: list[Any]) -> "Calibrator":
     settings = {
         "score_kind": options.score_kind,
         "inference": options.inference,
@@ -161,22 +174,28 @@ def _classes(table: Table, options: FitOptions) -> list[Any]:
     """Negative and positive class."""
     assert table.labels is not None
     name = f"{table.source}: label column {options.label.strip()!r}"
+    positive = None if options.positive is None else options.positive.strip()
     seen = np.unique(table.labels).tolist()
+    if len(seen) == 1 and positive and positive != str(seen[0]):
+        with suppress(ValueError):  # a word is no label among whole numbers
+            return [seen[0], type(seen[0])(positive)]  # the class that no case shows has been named
     if len(seen) == 1 and seen[0] not in (-1, 0, 1):  # of these the other class is known
-        raise LabelValueError(f"{name} holds the single class {seen[0]!r}; add cases of the other class.")
+        raise LabelValueError(
+            f"{name} holds the single class {seen[0]!r}; add cases of the other class, or name that one in --positive."
+        )
     classes = check_labels(table.labels, len(table.labels), name=name).classes.tolist()
-    if options.positive is None:
+    if positive is None:
         return classes
     words = [str(label) for label in classes]
-    if options.positive.strip() not in words:
+    if positive not in words:
         raise LabelValueError(
             f"--positive must be a label of {name}, which holds {words[0]!r} and {words[1]!r}, "
             f"got {options.positive!r}."
         )
-    return classes if options.positive.strip() == words[1] else classes[::-1]
+    return classes if positive == words[1] else classes[::-1]
 
 
-def _results(calibrator: Calibrator, scores: Any, ci_prob: float) -> pd.DataFrame:
+def _results(calibrator: "Calibrator", scores: Any, ci_prob: float) -> pd.DataFrame:
     """The columns that go to the right of the rows."""
     if calibrator._is_point:
         return pd.DataFrame({"mean": calibrator.predict_proba(scores)[:, 1]})
