@@ -1,4 +1,15 @@
-"""The DataTree of a fit: everything ArviZ works on, assembled from draws, map and data when it is asked for."""
+"""The DataTree of a fit: everything ArviZ works on, assembled from draws, map and data when it is asked for.
+
+Its arrays are its own: what is done to them changes no prediction.
+
+ArviZ knows no sample weights. The pointwise groups hold one case for each row, and ``az.loo`` and ``az.compare`` count
+each row once. After a fit with weights, the expected log predictive density of all cases is
+
+    sum_i w_i elpd_i,     elpd_i of ``az.loo(idata, pointwise=True)``,  w_i = ``idata.constant_data.weight``
+
+since leaving out one of the w_i cases of a row is what the likelihood of one case, weighed against a posterior given
+all of them, stands for. The attribute ``weights`` of the tree and of its group ``log_likelihood`` says so.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +24,10 @@ if TYPE_CHECKING:
 
 POINTWISE_LIMIT = 2**25  # numbers of draws x rows up to which pointwise groups are held (256 MB)
 PRIOR_DRAWS = 1000
+WEIGHTS = (
+    "pointwise groups hold one case for each row, whatever its weight; with weights, multiply elpd_i of "
+    "az.loo(idata, pointwise=True) by constant_data.weight before summing"
+)
 
 
 def build_datatree(calibrator: "BinaryCalibrator") -> xr.DataTree:
@@ -22,8 +37,8 @@ def build_datatree(calibrator: "BinaryCalibrator") -> xr.DataTree:
     rng = np.random.default_rng([calibrator._entropy, 1])
     prior = calibrator._prior_draws(rng, PRIOR_DRAWS, calibrator._priors, calibrator._scale)
     groups = {
-        "posterior": dataset(calibrator._draws, ("chain", "draw"), coords),
-        "sample_stats": dataset(calibrator._statistics or {}, ("chain", "draw"), coords),
+        "posterior": dataset(calibrator._draws, ("chain", "draw"), coords).copy(deep=True),
+        "sample_stats": dataset(calibrator._statistics or {}, ("chain", "draw"), coords).copy(deep=True),
         "prior": dataset(
             {name: value[None] for name, value in prior.items()},
             ("chain", "draw"),
@@ -37,7 +52,8 @@ def build_stacked_datatree(calibrator: "StackedCalibrator") -> xr.DataTree:
     """Assemble the average's groups, and each member's tree below ``members``."""
     chains, draws = calibrator._draw_shape
     coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
-    groups = {"posterior": dataset({"member": calibrator._member_of_draw}, ("chain", "draw"), coords)}
+    member = dataset({"member": calibrator._member_of_draw}, ("chain", "draw"), coords)
+    groups = {"posterior": member.copy(deep=True)}
     tree = _tree(calibrator, groups)
     for name, member in calibrator.members_.items():
         tree[f"members/{name}"] = member.idata_
@@ -53,7 +69,8 @@ def _tree(calibrator: "BinaryCalibrator | StackedCalibrator", groups: dict[str, 
         n = len(rows.scores)
         obs = {"obs": np.arange(n)}
         groups["observed_data"] = dataset({"y": rows.positive.astype(np.int64)}, ("obs",), obs)
-        groups["constant_data"] = dataset({"scores": rows.scores, "weight": rows.weight}, ("obs",), obs)
+        constant = dataset({"scores": rows.scores, "weight": rows.weight}, ("obs",), obs)
+        groups["constant_data"] = constant.copy(deep=True)
         pointwise = f"left out: {chains * draws} draws x {n} rows is too large"
         if chains * draws * n <= POINTWISE_LIMIT:
             pointwise = "held"
@@ -63,6 +80,7 @@ def _tree(calibrator: "BinaryCalibrator | StackedCalibrator", groups: dict[str, 
             y = (np.random.default_rng([calibrator._entropy, 2]).random(p.shape) < p).astype(np.int8)
             shape, dims = (chains, draws, n), ("chain", "draw", "obs")
             groups["log_likelihood"] = dataset({"y": log_likelihood.reshape(shape)}, dims, coords)
+            groups["log_likelihood"].attrs["weights"] = WEIGHTS
             groups["posterior_predictive"] = dataset({"y": y.reshape(shape)}, dims, coords)
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
     tree.attrs = {
@@ -71,6 +89,7 @@ def _tree(calibrator: "BinaryCalibrator | StackedCalibrator", groups: dict[str, 
         "calibrator": calibrator._name,
         "classes": [str(c) for c in calibrator.classes_],
         "pointwise": pointwise,
+        "weights": WEIGHTS,
     }
     return tree
 

@@ -1,6 +1,7 @@
 """Contract: ArviZ works on `idata_` as it is."""
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import arviz as az
 import matplotlib.pyplot as plt
@@ -35,6 +36,23 @@ def test_groups_dimensions_and_coordinates(posterior: Calibrator, cases) -> None
     np.testing.assert_array_equal(idata.constant_data.scores, cases.scores)
     assert idata.attrs["inference_library"] == "bayescal"
     assert posterior.idata_ is idata
+
+
+def test_arrays_are_its_own(posterior: Calibrator, cases) -> None:
+    mine = deepcopy(posterior)  # the shared fit stays as it is
+    for node in mine.idata_.subtree:
+        for variable in node.data_vars.values():
+            variable.to_numpy()[...] = 0
+    np.testing.assert_array_equal(mine.predict_table(cases.scores), posterior.predict_table(cases.scores))
+    assert not mine.idata_.constant_data.scores.any()
+
+
+def test_weights_are_said_where_they_are_not_counted(make_one_posterior: Make, cases) -> None:
+    weight = np.arange(len(cases.y)) % 3.0
+    idata = make_one_posterior().fit(*cases, weight).idata_
+    np.testing.assert_array_equal(idata.constant_data.weight, weight)
+    for said in (idata.attrs["weights"], idata.log_likelihood.attrs["weights"]):
+        assert "one case for each row" in said and "constant_data.weight" in said
 
 
 def test_likelihood_and_predictive_draws_follow_the_probabilities(posterior: Calibrator, cases) -> None:
