@@ -106,7 +106,8 @@ def test_wheel_holds_the_package_and_nothing_else(built: Built, repository_files
     package = {name for name in built.wheel if not name.startswith(f"bayescal-{VERSION}.dist-info/")}
     assert package == {name for name in repository_files if name.startswith("bayescal/")}
     assert "bayescal/py.typed" in package  # the classifier "Typing :: Typed" promises it
-    assert any(name.endswith("/licenses/LICENSE") for name in built.wheel)
+    licences = {"LICENSE", "bayescal/data/LICENSE-Apache-2.0.txt"}  # of the code, and of the shipped data
+    assert built.wheel - package >= {f"bayescal-{VERSION}.dist-info/licenses/{name}" for name in licences}
 
 
 def test_sdist_holds_every_committed_file(built: Built, repository_files: set[str]) -> None:
