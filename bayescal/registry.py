@@ -18,6 +18,8 @@ class Entry:
     module: str
     summary: str
     priors_name: str | None
+    columns: str = "one"  # classifiers whose scores it reads: "one", "several" or "any"
+    inferences: tuple[str, ...] = ("nuts", "point")
 
     def load(self) -> type:
         """The estimator class."""
@@ -34,8 +36,9 @@ CALIBRATORS = {
     "platt": Entry(
         "PlattCalibrator",
         "bayescal.calibrators.platt",
-        "logistic in the log-odds; 2 parameters",
+        "logistic in the log-odds; 1 parameter more than scores",
         "PlattPriors",
+        columns="any",
     ),
     "beta": Entry(
         "BetaCalibrator",
@@ -58,8 +61,10 @@ CALIBRATORS = {
     "auto": Entry(
         "StackedCalibrator",
         "bayescal.calibrators.stacked",
-        "all of the above, averaged by LOO stacking",
+        "all that read the scores, averaged by LOO stacking",
         None,
+        columns="any",
+        inferences=("nuts",),
     ),
 }
 
@@ -71,7 +76,7 @@ def build_model(method: str, scores: Any, y: Any, *, sample_weight: Any = None, 
     ----------
     method : {"platt", "beta", "isotonic", "bernstein"}
         Name of the calibrator.
-    scores : array-like of shape (n,), (n, 1) or (n, 2)
+    scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
         Scores, as for the calibrator's ``fit``.
     y : array-like of shape (n,)
         Labels.

@@ -62,9 +62,9 @@ def quiet(*categories: type[Warning]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one classifier, one row each."""
+    """Scores of one classifier or of several, one row for each case."""
 
-    values: np.ndarray  # (n,) float64
+    values: np.ndarray  # (n,), or (n, M) of M >= 2 classifiers; float64
     feature_names: np.ndarray | None  # (columns,) str, when a data frame came
     n_features: int
 
@@ -77,25 +77,40 @@ class Labels:
     positive: np.ndarray  # (n,) float64 in {0, 1}
 
 
-def check_scores(scores: Any, score_kind: str, *, name: str = "scores", fitting: bool = True) -> Scores:
-    """Read one classifier's scores: ``(n,)``, ``(n, 1)`` or ``(n, 2)`` probability pairs ``(1 - p, p)``.
+def check_scores(
+    scores: Any, score_kind: str, *, name: str = "scores", columns: str | int = "one", fitting: bool = True
+) -> Scores:
+    """Read scores: ``(n,)``, ``(n, 1)`` or pairs ``(1 - p, p)`` of one classifier, or ``(n, M)`` of M classifiers.
 
-    To predict, there may be no rows, and a score may be as far out as it likes.
+    `columns` is "one" classifier, "several" (M >= 2), "any" number, or how many scores the fit had. Where it is "any",
+    two columns of probabilities are a pair if every row sums to 1, and two classifiers' otherwise. To predict, there
+    may be no rows, and a score may be as far out as it likes.
     """
     feature_names = _feature_names(scores)
     array = _numeric(scores, name)
     if array.ndim == 0 or array.ndim > 2:
         raise ScoreValueError(
-            f"{name} must have 1 or 2 dimensions, got shape {array.shape}. Pass one score for each case."
+            f"{name} must have 1 or 2 dimensions, got shape {array.shape}. Pass one row for each case."
         )
     n_features = 1 if array.ndim == 1 else array.shape[1]
     if fitting and array.shape[0] == 0:
         raise ScoreValueError(f"{name} is empty (shape {array.shape}). Pass at least one row.")
     _refuse_not_finite(array, name)
-    if n_features > 2 or n_features == 0 or (n_features == 2 and score_kind != "proba"):
+    if columns == "any":
+        is_pair = n_features == 2 and score_kind == "proba" and not _not_pairs(array).size
+        columns = "one" if n_features <= 1 or is_pair else n_features
+    if columns in ("one", 1):
+        _refuse_several(n_features, score_kind, name)
+    elif columns == "several":
+        if n_features < 2 or (n_features == 2 and score_kind == "proba" and not _not_pairs(array).size):
+            raise ScoreValueError(
+                f"{name} must have one column for each of two or more classifiers, got "
+                + ("one." if n_features < 2 else "two columns that sum to 1 in every row, which is one classifier's.")
+                + " Calibrators of one score are platt, beta, isotonic and bernstein."
+            )
+    elif n_features != columns:
         raise ScoreValueError(
-            f"{name} must be one column (or two columns of probabilities with score_kind='proba'), got {n_features} "
-            f"columns with score_kind={score_kind!r}. Select the column of the score for the positive class."
+            f"{name} must have {columns} columns, one for each classifier of the fit, got {n_features}."
         )
     if fitting and score_kind != "proba" and (largest := float(np.abs(array).max())) > LARGEST[score_kind]:
         raise ScoreValueError(
@@ -108,16 +123,9 @@ def check_scores(scores: Any, score_kind: str, *, name: str = "scores", fitting:
         )
     if score_kind == "proba":
         array = _probabilities(array, name)
-        if n_features == 2:
-            sums = array.sum(axis=1)
-            bad = np.flatnonzero(np.abs(sums - 1.0) > PAIR_TOLERANCE)
-            if bad.size:
-                raise ScoreValueError(
-                    f"rows of a two-column {name} must sum to 1; {bad.size} of {len(sums)} do not, first "
-                    f"{sums[bad[0]]:.6g} at row {bad[0]}. Pass the column of the positive class alone."
-                )
-            array = array[:, 1]
-    return Scores(np.array(array.reshape(-1), dtype=np.float64, order="C"), feature_names, n_features)
+    if columns in ("one", 1):
+        array = _positive_column(array, name) if n_features == 2 else array.reshape(-1)
+    return Scores(np.array(array, dtype=np.float64, order="C"), feature_names, n_features)
 
 
 def check_labels(y: Any, n: int, *, classes: Sequence[Any] | None = None, name: str = "y") -> Labels:
@@ -282,6 +290,29 @@ def _probabilities(array: np.ndarray, name: str) -> np.ndarray:
             "decision values, before fitting."
         )
     return np.clip(array, 0.0, 1.0)
+
+
+def _not_pairs(array: np.ndarray) -> np.ndarray:
+    """Rows of ``(n, 2)`` that do not sum to 1."""
+    return np.flatnonzero(np.abs(array.sum(axis=1) - 1.0) > PAIR_TOLERANCE)
+
+
+def _refuse_several(n_features: int, score_kind: str, name: str) -> None:
+    if n_features > 2 or n_features == 0 or (n_features == 2 and score_kind != "proba"):
+        raise ScoreValueError(
+            f"{name} must be one column (or two columns of probabilities with score_kind='proba'), got {n_features} "
+            f"columns with score_kind={score_kind!r}. Select the column of the score for the positive class."
+        )
+
+
+def _positive_column(array: np.ndarray, name: str) -> np.ndarray:
+    bad = _not_pairs(array)
+    if bad.size:
+        raise ScoreValueError(
+            f"rows of a two-column {name} must sum to 1; {bad.size} of {len(array)} do not, first "
+            f"{array[bad[0]].sum():.6g} at row {bad[0]}. Pass the column of the positive class alone."
+        )
+    return array[:, 1]
 
 
 def _one_type(values: np.ndarray, name: str) -> np.ndarray:

@@ -13,6 +13,10 @@ Priors
     For standardised decision values, which say nothing of probability, the library takes Normal(0, 1.5) and
     LogNormal(0.5, 1) instead: a slope of 1.6 per standard deviation is an AUC of about 0.8.
 
+Several scores s_1 .. s_M of the same case have a slope each, logit q = intercept + slope_1 x_1 + ... + slope_M x_M: the
+logistic fusion. Copies of one score should share its slope, 1/M each, and scores independent given the label should
+each keep theirs, 1; the library takes the middle, slope_log_mean = -log(M) / 2.
+
 Prior predictive, by ``uv run python models/reference/card.py platt``:
 
               q(0.05)  q(0.25)  q(0.50)  q(0.75)  q(0.95)  mean|q-s|  positives
@@ -51,11 +55,13 @@ def model(
     slope_log_mean: float = 0.0,
     slope_log_sd: float = 1.0,
 ) -> pm.Model:
-    """Platt calibration of scores ``(n,)`` in [0, 1] with labels ``(n,)`` 0 or 1."""
+    """Platt calibration of scores ``(n,)``, or fusion of ``(n, M)``, in [0, 1] with labels ``(n,)`` 0 or 1."""
     s = np.clip(scores, 1e-6, 1 - 1e-6)
-    with pm.Model(coords={"case": np.arange(len(y))}) as m:
-        x = pm.Data("x", np.log(s / (1 - s)), dims="case")
+    dims = ("case", "score")[: s.ndim]
+    with pm.Model(coords=dict(zip(dims, map(np.arange, s.shape), strict=True))) as m:
+        x = pm.Data("x", np.log(s / (1 - s)), dims=dims)
         intercept = pm.Normal("intercept", intercept_mean, intercept_sd)
-        slope = pm.LogNormal("slope", slope_log_mean, slope_log_sd)
-        pm.Bernoulli("y", logit_p=intercept + slope * x, observed=y, dims="case")
+        slope = pm.LogNormal("slope", slope_log_mean, slope_log_sd, dims=dims[1:])
+        eta = intercept + (slope * x if s.ndim == 1 else x @ slope)
+        pm.Bernoulli("y", logit_p=eta, observed=y, dims="case")
     return m

@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -31,16 +31,19 @@ DRAWS_LIMIT = 2**29  # numbers that proba_draws may return (4 GB)
 class Calibrator(ClassifierMixin, BaseEstimator, ABC):
     """What every calibrator of scores offers, given ``_proba_draws`` and the fitted attributes."""
 
+    _columns: ClassVar[str] = "one"  # classifiers whose scores it reads: "one", "several" or "any"
+
     score_kind: str
     classes_: np.ndarray
     n_features_in_: int
+    _n_scores: int  # of the fit; a pair of probabilities is one score
 
     def predict_proba(self, scores: Any) -> np.ndarray:
         """Calibrated probability of each class.
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
             Scores of the kind given at construction.
 
         Returns
@@ -55,7 +58,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
             Scores of the kind given at construction.
 
         Returns
@@ -71,7 +74,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
             Scores of the kind given at construction.
         ci_prob : float in (0, 1), default=0.9
             Posterior probability of the interval.
@@ -101,7 +104,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
             Scores of the kind given at construction.
         threshold : float in [0, 1]
             The decision threshold.
@@ -128,7 +131,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
             Scores of the kind given at construction. The index of a pandas object is kept.
         ci_prob : float in (0, 1), default=0.9
             Posterior probability of the equal-tailed interval.
@@ -159,7 +162,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
             Scores of the kind given at construction.
 
         Returns
@@ -217,7 +220,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _proba_draws(self, scores: np.ndarray) -> np.ndarray:
-        """Probabilities of the positive class, (draws, m), for trusted scores (m,)."""
+        """Probabilities of the positive class, (draws, m), for trusted scores (m,) or (m, M)."""
 
     @property
     @abstractmethod
@@ -227,7 +230,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
     def _check_new_scores(self, scores: Any) -> Scores:
         check_is_fitted(self, "classes_")
-        checked = check_scores(scores, self.score_kind, fitting=False)
+        checked = check_scores(scores, self.score_kind, columns=self._n_scores, fitting=False)
         mine = getattr(self, "feature_names_in_", None)
         if mine is not None and checked.feature_names is not None and list(mine) != list(checked.feature_names):
             raise ScoreValueError(
@@ -247,6 +250,14 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         if self._is_point:
             raise NoPosteriorError(
                 f"{what} needs posterior draws, and this calibrator holds a point estimate. Fit with inference='nuts'."
+            )
+
+    def _require_one_score(self, what: str) -> None:
+        check_is_fitted(self, "classes_")
+        if self._n_scores > 1:
+            raise ScoreValueError(
+                f"{what} shows what one score stands for, and this calibrator was fitted to {self._n_scores}. "
+                "Pass a calibrator of one score."
             )
 
     @property

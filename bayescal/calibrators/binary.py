@@ -1,9 +1,9 @@
-"""The life of a calibrator of one score: validate, fit, draw. No mathematics of any one model is here.
+"""The life of a calibrator: validate, fit, draw. No mathematics of any one model is here.
 
-A calibrator is a map from a score to log-odds with parameters. A subclass says
+A calibrator is a map with parameters from a score, or from several, to log-odds. A subclass says
 
     _learn_scale(scores, weight)            constants of the working scale, from the calibration rows
-    _coordinate(scores, scale)              score -> working coordinate u
+    _coordinate(scores, scale)              scores (m,) or (m, M) -> working coordinates u of the same shape
     _features(u, scale)                     what the map needs of u, (m, ...)
     _log_odds(features, parameters)         the calibration map: draws (S, ...) and features (m, ...) -> (S, m)
     _build(**data)                          the PyMC model; _structure(data) names its shape
@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayescal.calibrators import notes
 from bayescal.calibrators.base import Calibrator, pair
-from bayescal.calibrators.scale import Scale
+from bayescal.calibrators.scale import Scale, distinct_rows
 from bayescal.inference.seeds import seed_sequence
 from bayescal.priors import Priors
 from bayescal.validation import (
@@ -54,28 +54,34 @@ MAX_SUPPORT = 4096  # distinct coordinates that enter the likelihood; more are g
 class Rows:
     """The calibration rows, one entry each."""
 
-    scores: np.ndarray  # (n,)
+    scores: np.ndarray  # (n,), or (n, M)
     positive: np.ndarray  # (n,) 0 or 1
     weight: np.ndarray  # (n,)
+
+    @property
+    def n_scores(self) -> int:
+        """How many classifiers the scores are of."""
+        return 1 if self.scores.ndim == 1 else self.scores.shape[1]
 
 
 @dataclass(frozen=True)
 class Support:
     """Distinct coordinates, with weighted counts of positives and of all rows."""
 
-    u: np.ndarray  # (m,)
+    u: np.ndarray  # (m,), or (m, M)
     positives: np.ndarray  # (m,)
     totals: np.ndarray  # (m,)
 
 
 class BinaryCalibrator(Calibrator):
-    """A calibrator of one score with a generative model of its own."""
+    """A calibrator with a generative model of its own."""
 
     _name: ClassVar[str]
     _priors_class: ClassVar[type[Priors]]
     _default_tune: ClassVar[int] = 500
     _target_accept: ClassVar[float] = 0.9
     _adaptation: ClassVar[str] = "diag"
+    _inferences: ClassVar[tuple[str, ...]] = ("nuts", "point")
 
     feature_names_in_: np.ndarray
     _rows: Rows | None
@@ -113,8 +119,8 @@ class BinaryCalibrator(Calibrator):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
-            Scores of the kind given at construction; two columns are probability pairs.
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
+            Scores of the kind given at construction; two columns that sum to 1 are one score's probability pairs.
         y : array-like of shape (n,)
             Labels of two kinds; the positive class is the second of ``classes`` or of the sorted labels.
         sample_weight : array-like of shape (n,), default=None
@@ -143,6 +149,7 @@ class BinaryCalibrator(Calibrator):
         job = self._prepare(scores, y, sample_weight)
         point = self._point(job.support, job.scale)
         found: sampling.Draws | None = None
+        posterior: Parameters | None = None
         entropy = 0
         if self.inference == "nuts":
             seed, entropy = (int(word) for word in seed_sequence(self.random_state).generate_state(2, np.uint64))
@@ -157,11 +164,14 @@ class BinaryCalibrator(Calibrator):
                 adaptation=self._adaptation,
             )
             found = sampling.sample(self._structure(job.data), self._build, job.data, settings)
+            rng = np.random.default_rng([entropy, 3])
+            posterior = self._complete(found.posterior, job.support, job.scale, job.priors, rng)
         # nothing above has changed the estimator: an interrupted fit leaves what was there
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.classes_ = job.classes
         self.n_features_in_ = job.n_features
+        self._n_scores = job.rows.n_scores
         if job.feature_names is not None:
             self.feature_names_in_ = job.feature_names
         self._rows = job.rows
@@ -169,7 +179,7 @@ class BinaryCalibrator(Calibrator):
         self._scale = job.scale
         self._entropy = entropy
         self._point_parameters = point
-        self._posterior = None if found is None else found.posterior
+        self._posterior = posterior
         self._statistics = None if found is None else found.statistics
         self._convergence = None if found is None else found.convergence
         notes.warn_about_data(job.rows.scores, job.rows.positive, job.rows.weight, self.classes_, self._name)
@@ -184,7 +194,7 @@ class BinaryCalibrator(Calibrator):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
             Scores of the kind given at construction.
         y : array-like of shape (n,)
             Labels.
@@ -239,7 +249,7 @@ class BinaryCalibrator(Calibrator):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
             Scores of the kind given at construction.
 
         Returns
@@ -276,7 +286,15 @@ class BinaryCalibrator(Calibrator):
     @abstractmethod
     def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters: ...
 
-    def _default_priors(self) -> Priors:
+    def _complete(
+        self, posterior: Parameters, support: Support, scale: Scale, priors: Priors, rng: np.random.Generator
+    ) -> Parameters:
+        """What is stored as the posterior: the sampler's draws, with parameters that are drawn exactly given them."""
+        del support, scale, priors, rng
+        return posterior
+
+    def _default_priors(self, n_scores: int) -> Priors:
+        del n_scores
         return self._priors_class()
 
     def _point_proba(self, scores: np.ndarray) -> np.ndarray:
@@ -315,15 +333,15 @@ class BinaryCalibrator(Calibrator):
 
     def _prepare(self, scores: Any, y: Any, sample_weight: Any) -> "_Job":
         check_choice(self.score_kind, SCORE_KINDS, "score_kind")
-        check_choice(self.inference, ("nuts", "point"), "inference")
-        priors = self._priors_class.read(self.priors, self._default_priors())
-        read = check_scores(scores, self.score_kind)
+        check_choice(self.inference, self._inferences, "inference")
+        read = check_scores(scores, self.score_kind, columns=self._columns)
         n = len(read.values)
         labels = check_labels(y, n, classes=self.classes)
         weight = check_sample_weight(sample_weight, n)
         rows = Rows(read.values, labels.positive, np.ones(n) if weight is None else weight)
+        priors = self._priors_class.read(self.priors, self._default_priors(rows.n_scores))
         used = rows.weight > 0
-        distinct, inverse = np.unique(rows.scores[used], return_inverse=True)
+        distinct, inverse = distinct_rows(rows.scores[used])
         scale = self._learn_scale(distinct, np.bincount(inverse, weights=rows.weight[used]))
         support = self._support(rows, scale)
         data = self._model_data(support, scale, priors)
@@ -332,16 +350,11 @@ class BinaryCalibrator(Calibrator):
     def _support(self, rows: Rows, scale: Scale) -> Support:
         used = rows.weight > 0
         weight, positive = rows.weight[used], rows.positive[used]
-        u, inverse = np.unique(self._coordinate(rows.scores[used], scale), return_inverse=True)
+        u, inverse = distinct_rows(self._coordinate(rows.scores[used], scale))
         totals = np.bincount(inverse, weights=weight)
         positives = np.bincount(inverse, weights=weight * positive)
-        if len(u) > MAX_SUPPORT:
-            share = (np.cumsum(totals) - 0.5 * totals) / totals.sum()
-            group = np.unique((share * MAX_SUPPORT).astype(int), return_inverse=True)[1]
-            mass = np.bincount(group, weights=totals)
-            u = np.bincount(group, weights=totals * u) / mass
-            positives, totals = np.bincount(group, weights=positives), mass
-        return Support(u, positives, totals)
+        support = Support(u, positives, totals)
+        return support if len(u) <= MAX_SUPPORT else group_neighbours(support, MAX_SUPPORT)
 
     def _model_data(self, support: Support, scale: Scale, priors: Priors) -> dict[str, np.ndarray]:
         return {
@@ -362,7 +375,7 @@ class BinaryCalibrator(Calibrator):
         return expit(self._log_odds_at(scores))
 
     def _log_likelihood_at(self, scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
-        """Log probability of outcomes 0/1 at scores (m,), (draws, m)."""
+        """Log probability of outcomes 0/1 at scores (m,) or (m, M), (draws, m)."""
         return log_expit(self._log_odds_at(scores) * np.where(positive > 0, 1.0, -1.0))
 
     def _log_likelihood(self) -> np.ndarray:
@@ -371,13 +384,32 @@ class BinaryCalibrator(Calibrator):
         return self._log_likelihood_at(rows.scores, rows.positive)
 
     def _decreasing(self, scores: np.ndarray) -> bool:
-        low, high = self._point_proba(np.array([scores.min(), scores.max()]))
+        low, high = self._point_proba(np.stack([scores.min(axis=0), scores.max(axis=0)]))
         return bool(high < low - 1e-12)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         state.pop("idata_", None)  # rebuilt from the draws
         return state
+
+
+def group_neighbours(support: Support, most: int) -> Support:
+    """At most `most` groups of neighbours, each at its mean: cells between equally spaced quantiles of each score."""
+    columns = support.u.reshape(len(support.u), -1).T
+    bins = int(most ** (1 / len(columns)) + 1e-9)
+    cells = np.stack([_quantile_bin(u, support.totals, bins) for u in columns], axis=1)
+    group = distinct_rows(cells)[1]
+    mass = np.bincount(group, weights=support.totals)
+    means = np.stack([np.bincount(group, weights=support.totals * u) / mass for u in columns], axis=1)
+    return Support(means.reshape(len(mass), *support.u.shape[1:]), np.bincount(group, weights=support.positives), mass)
+
+
+def _quantile_bin(u: np.ndarray, weight: np.ndarray, bins: int) -> np.ndarray:
+    """Which of `bins` equal shares of the weight each value's mid-rank falls into."""
+    inverse = np.unique(u, return_inverse=True)[1]
+    mass = np.bincount(inverse, weights=weight)
+    share = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+    return (share * bins).astype(int)[inverse]
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,7 @@ def _state(calibrator: Any) -> dict[str, Any]:
         "classes": classes.astype(str).tolist() if classes.dtype.kind in "Mm" else classes.tolist(),
         "classes_dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str,
         "n_features": calibrator.n_features_in_,
+        "n_scores": calibrator._n_scores,
         "feature_names": [str(n) for n in getattr(calibrator, "feature_names_in_", [])],
         "entropy": str(calibrator._entropy),
     }
@@ -192,11 +193,12 @@ def _restore(tree: Any) -> Any:
     name = check_choice(tree.attrs["calibrator"], list(CALIBRATORS), "calibrator")
     state = json.loads(tree.attrs["state"])
     parameters = dict(state["parameters"])
-    if "members" in parameters:
+    if parameters.get("members") is not None:
         parameters["members"] = tuple(parameters["members"])
     calibrator = CALIBRATORS[name].load()(**parameters)
     calibrator.classes_ = np.array(state["classes"], dtype=np.dtype(state["classes_dtype"]))
     calibrator.n_features_in_ = int(state["n_features"])
+    calibrator._n_scores = int(state.get("n_scores", 1))  # files of 0.1 before several scores have one
     if state["feature_names"]:
         calibrator.feature_names_in_ = np.array(state["feature_names"], dtype=object)
     calibrator._entropy = int(state["entropy"])

@@ -29,7 +29,7 @@ def pointwise_loo(calibrator: "BinaryCalibrator") -> np.ndarray:
     elpd = np.empty(len(cells))
     for start in range(0, len(cells), BLOCK):
         part = cells[start : start + BLOCK]
-        log_likelihood = calibrator._log_likelihood_at(part[:, 0], part[:, 1]).T
+        log_likelihood = calibrator._log_likelihood_at(_scores_of(part, rows.scores.ndim), part[:, -1]).T
         value = np.log(log_likelihood.shape[1]) - logsumexp(-log_likelihood, axis=1)
         if len(cells) <= SMOOTHED_CELLS and enough:
             tail = _has_tail(log_likelihood)
@@ -39,6 +39,10 @@ def pointwise_loo(calibrator: "BinaryCalibrator") -> np.ndarray:
     values = np.zeros(len(used))
     values[used] = elpd[inverse.reshape(-1)]
     return values
+
+
+def _scores_of(cells: np.ndarray, ndim: int) -> np.ndarray:
+    return cells[:, :-1] if ndim == 2 else cells[:, 0]
 
 
 def _has_tail(log_likelihood: np.ndarray) -> np.ndarray:

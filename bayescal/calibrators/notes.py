@@ -49,19 +49,27 @@ def describe_data(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, 
     elif counts.min() < FEW_CASES:
         cases = "case" if counts[rare] == 1 else "cases"
         said.append(f"only {counts[rare]:g} {cases} of class {classes[rare]!s}; the answer leans on the prior.")
+    if scores.ndim == 1:
+        return said + _describe_scores(scores, positive, weight)
+    for j, column in enumerate(scores.T):
+        said += [f"score column {j}: {text}" for text in _describe_scores(column, positive, weight)]
+    return said
+
+
+def _describe_scores(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> list[str]:
     if scores.min() == scores.max():
+        return ["all scores are equal; only the base rate is learned, and other scores are answered from the prior."]
+    if positive.all() or not positive.any():
+        return []
+    said = []
+    if scores[~positive].max() < scores[positive].min():
+        said.append("a threshold on the score separates the classes completely; the steepness rests on the prior.")
+    z, auc = _rank_test(scores, positive, weight)
+    if z < REVERSED_Z:
         said.append(
-            "all scores are equal; only the base rate is learned, and other scores are answered from the prior."
+            f"the scores rank the classes in reverse (AUC {auc:.2f}). Check which class is the positive one; if "
+            "small scores mean positive, pass the negated score. Nothing is flipped silently."
         )
-    elif counts.min() > 0:
-        if scores[~positive].max() < scores[positive].min():
-            said.append("a threshold on the score separates the classes completely; the steepness rests on the prior.")
-        z, auc = _rank_test(scores, positive, weight)
-        if z < REVERSED_Z:
-            said.append(
-                f"the scores rank the classes in reverse (AUC {auc:.2f}). Check which class is the positive one; if "
-                "small scores mean positive, pass the negated score. Nothing is flipped silently."
-            )
     return said
 
 

@@ -1,10 +1,11 @@
-"""Platt calibration.
+"""Platt calibration of one score, and logistic fusion of several.
 
-    logit q = c + a x,      a > 0
+    logit q = c + a x,                      a > 0
+    logit q = c + a_1 x_1 + ... + a_M x_M,  a_1, ..., a_M > 0
 
 with x the log-odds of the score (probabilities are kept within [1e-6, 1 - 1e-6]; raw scores are standardised instead).
 ``a = 1, c = 0`` leaves a probability as it is. The point estimate is Platt's: maximum likelihood with smoothed targets,
-the sign of a free. Platt (1999), "Probabilistic outputs for support vector machines", section 2.2.
+the signs of the slopes free. Platt (1999), "Probabilistic outputs for support vector machines", section 2.2.
 """
 
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class PlattPriors(Priors):
 
 
 class PlattCalibrator(BinaryCalibrator):
-    """Logistic calibration in the log-odds, with a posterior.
+    """Logistic calibration in the log-odds, with a posterior; of several scores, their logistic fusion.
 
     Parameters
     ----------
@@ -98,14 +99,17 @@ class PlattCalibrator(BinaryCalibrator):
     _name = "platt"
     _priors_class = PlattPriors
     _adaptation = "low_rank"
+    _columns = "any"
 
-    def _default_priors(self) -> PlattPriors:
+    def _default_priors(self, n_scores: int) -> PlattPriors:
+        shared = -0.5 * float(np.log(n_scores))  # between 1/M each, of copies, and 1, of independent scores
         if self.score_kind == "raw":  # a slope of 1.6 per standard deviation is an AUC of about 0.8
-            return PlattPriors(intercept_sd=1.5, slope_log_mean=0.5, slope_log_sd=1.0)
-        return PlattPriors()
+            return PlattPriors(intercept_sd=1.5, slope_log_mean=0.5 + shared, slope_log_sd=1.0)
+        return PlattPriors(slope_log_mean=shared)
 
     def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale:
-        return learn_log_odds(scores, weight, self.score_kind)
+        several = {} if scores.ndim == 1 else {"columns": np.array(scores.shape[1])}
+        return {**several, **learn_log_odds(scores, weight, self.score_kind)}
 
     def _coordinate(self, scores: np.ndarray, scale: Scale) -> np.ndarray:
         return to_log_odds(scores, scale, self.score_kind)
@@ -114,28 +118,34 @@ class PlattCalibrator(BinaryCalibrator):
         return u
 
     def _log_odds(self, features: np.ndarray, parameters: Parameters) -> np.ndarray:
-        return parameters["intercept"][:, None] + parameters["slope"][:, None] * features
+        intercept, slope = parameters["intercept"][:, None], parameters["slope"]
+        return intercept + (slope @ features.T if features.ndim == 2 else slope[:, None] * features)
 
     def _build(self, **data: np.ndarray) -> "pm.Model":
         import pymc as pm
 
         from bayescal.inference.likelihood import counts_given_log_odds
 
-        with pm.Model(coords={"score": np.arange(len(data["totals"]))}) as model:
-            x = pm.Data("x", data["x"], dims="score")
+        one = data["x"].ndim == 1
+        coords = {"score": np.arange(len(data["totals"]))}
+        if not one:
+            coords["column"] = np.arange(data["x"].shape[1])
+        with pm.Model(coords=coords) as model:
+            x = pm.Data("x", data["x"], dims="score" if one else ("score", "column"))
             positives = pm.Data("positives", data["positives"], dims="score")
             totals = pm.Data("totals", data["totals"], dims="score")
             prior = pm.Data("prior", data["prior"])
             intercept = pm.Normal("intercept", prior[0], prior[1])
-            slope = pm.LogNormal("slope", prior[2], prior[3])
-            counts_given_log_odds(intercept + slope * x, positives, totals)
+            slope = pm.LogNormal("slope", prior[2], prior[3], dims=None if one else "column")
+            counts_given_log_odds(intercept + (slope * x if one else x @ slope), positives, totals)
         return model
 
     def _point(self, support: Support, scale: Scale) -> Parameters:
         targets = smoothed_targets(support.positives, support.totals)
-        intercept, slope = fit_logistic(support.u[:, None], targets, support.totals)
-        return {"intercept": np.array(intercept), "slope": np.array(slope)}
+        fitted = fit_logistic(support.u.reshape(len(targets), -1), targets, support.totals)
+        return {"intercept": np.array(fitted[0]), "slope": fitted[1:].reshape(support.u.shape[1:])}
 
     def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters:
         mean, sd, log_mean, log_sd = priors.vector()
-        return {"intercept": rng.normal(mean, sd, size), "slope": rng.lognormal(log_mean, log_sd, size)}
+        shape = (size, int(scale["columns"])) if "columns" in scale else size
+        return {"intercept": rng.normal(mean, sd, size), "slope": rng.lognormal(log_mean, log_sd, shape)}

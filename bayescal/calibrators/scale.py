@@ -1,7 +1,10 @@
 """Scores of any kind on the scale that a map works on: log-odds, or the unit interval.
 
-The constants of a scale are learned from the calibration rows alone and travel with the fitted calibrator.
+The constants of a scale are learned from the calibration rows alone and travel with the fitted calibrator. Several
+classifiers' scores ``(m, M)`` are worked on column by column, each with constants of its own.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import expit, logit
@@ -15,8 +18,18 @@ STANDARDISED_CLIP = 1e300  # of raw scores far beyond those of the calibration r
 Scale = dict[str, np.ndarray]
 
 
+def distinct_rows(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct scores or rows of scores, sorted, and for each row which of them it is."""
+    if scores.ndim == 1:
+        return np.unique(scores, return_inverse=True)
+    distinct, inverse = np.unique(scores, axis=0, return_inverse=True)
+    return distinct, inverse.reshape(-1)
+
+
 def learn_log_odds(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> Scale:
-    """Location and spread of raw scores ``(m,)``; probabilities and log-odds need none."""
+    """Location and spread of raw scores; probabilities and log-odds need none."""
+    if scores.ndim == 2:
+        return _learn_columns(learn_log_odds, scores, weight, score_kind)
     if score_kind != "raw":
         return {}
     location = np.average(scores, weights=weight)
@@ -26,7 +39,9 @@ def learn_log_odds(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> S
 
 
 def to_log_odds(scores: np.ndarray, scale: Scale, score_kind: str) -> np.ndarray:
-    """Scores ``(m,)`` as log-odds, or as standardised raw scores."""
+    """Scores as log-odds, or as standardised raw scores."""
+    if scores.ndim == 2:
+        return _columns_to(to_log_odds, scores, scale, score_kind)
     if score_kind == "proba":
         return logit(np.clip(scores, PROBA_CLIP, 1 - PROBA_CLIP))
     if score_kind == "logit":
@@ -37,7 +52,9 @@ def to_log_odds(scores: np.ndarray, scale: Scale, score_kind: str) -> np.ndarray
 
 
 def learn_unit(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> Scale:
-    """The calibration rows' distribution function at their distinct raw scores ``(m,)``, in mid-ranks."""
+    """The calibration rows' distribution function at their distinct raw scores, in mid-ranks."""
+    if scores.ndim == 2:
+        return _learn_columns(learn_unit, scores, weight, score_kind)
     if score_kind != "raw":
         return {}
     rank = (np.cumsum(weight) - 0.5 * weight) / weight.sum()
@@ -45,9 +62,33 @@ def learn_unit(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> Scale
 
 
 def to_unit(scores: np.ndarray, scale: Scale, score_kind: str) -> np.ndarray:
-    """Scores ``(m,)`` on [0, 1]; between calibration scores the distribution function is linear, outside constant."""
+    """Scores on [0, 1]; between calibration scores the distribution function is linear, outside constant."""
+    if scores.ndim == 2:
+        return _columns_to(to_unit, scores, scale, score_kind)
     if score_kind == "proba":
         return scores
     if score_kind == "logit":
         return expit(scores)
     return isotonic_predict(scale["ecdf_scores"], scale["ecdf_ranks"], scores)
+
+
+def _learn_columns(
+    learn: Callable[[np.ndarray, np.ndarray, str], Scale], scores: np.ndarray, weight: np.ndarray, score_kind: str
+) -> Scale:
+    """The constants of each column, under their names with the column's number."""
+    scale: Scale = {}
+    for j, column in enumerate(scores.T):
+        distinct, inverse = distinct_rows(column)
+        learned = learn(distinct, np.bincount(inverse, weights=weight), score_kind)
+        scale |= {f"{name}_{j}": value for name, value in learned.items()}
+    return scale
+
+
+def _columns_to(
+    transform: Callable[[np.ndarray, Scale, str], np.ndarray], scores: np.ndarray, scale: Scale, score_kind: str
+) -> np.ndarray:
+    parts = []
+    for j, column in enumerate(scores.T):
+        own = {name.removesuffix(f"_{j}"): value for name, value in scale.items() if name.endswith(f"_{j}")}
+        parts.append(transform(column, own, score_kind))
+    return np.stack(parts, axis=1)

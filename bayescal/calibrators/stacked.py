@@ -24,21 +24,24 @@ from bayescal.calibrators.loo import pointwise_loo
 from bayescal.inference.seeds import seed_sequence
 from bayescal.registry import CALIBRATORS
 from bayescal.validation import (
+    SCORE_KINDS,
     CalibrationWarning,
     ConvergenceWarning,
     ParameterValueError,
+    check_choice,
+    check_scores,
     quiet,
 )
 
 if TYPE_CHECKING:
     import xarray as xr
 
-MEMBERS = ("platt", "beta", "isotonic", "bernstein")
+MEMBERS = {"one": ("platt", "beta", "isotonic", "bernstein"), "several": ("platt",)}
 EQUAL_SHARE_CASES = 2.0  # lambda
 
 
 class StackedCalibrator(Calibrator):
-    """All calibrators of one score, averaged by leave-one-out stacking.
+    """Several calibrators of the same scores, averaged by leave-one-out stacking.
 
     The draws of the average are draws of its members, each member's share being its weight: what is unknown within each
     shape of curve, and which shape it is, both widen the interval.
@@ -47,8 +50,9 @@ class StackedCalibrator(Calibrator):
     ----------
     score_kind : {"proba", "logit", "raw"}, default="proba"
         What the scores are: probabilities in [0, 1], log-odds, or any real number that grows with the probability.
-    members : sequence of str, default=("platt", "beta", "isotonic", "bernstein")
-        Names of the calibrators to average.
+    members : sequence of str, default=None
+        Names of the calibrators to average. None takes platt, beta, isotonic and bernstein for one score, and platt
+        for several.
     draws : int, default=1000
         Posterior draws of each chain, of each member and of the average.
     tune : int, default=None
@@ -90,11 +94,12 @@ class StackedCalibrator(Calibrator):
     """
 
     _name = "auto"
+    _columns = "any"
 
     def __init__(
         self,
         score_kind: str = "proba",
-        members: Sequence[str] = MEMBERS,
+        members: Sequence[str] | None = None,
         *,
         draws: int = 1000,
         tune: int | None = None,
@@ -121,8 +126,8 @@ class StackedCalibrator(Calibrator):
 
         Parameters
         ----------
-        scores : array-like of shape (n,), (n, 1) or (n, 2)
-            Scores of the kind given at construction; two columns are probability pairs.
+        scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
+            Scores of the kind given at construction; two columns that sum to 1 are one score's probability pairs.
         y : array-like of shape (n,)
             Labels of two kinds; the positive class is the second of ``classes`` or of the sorted labels.
         sample_weight : array-like of shape (n,), default=None
@@ -145,7 +150,9 @@ class StackedCalibrator(Calibrator):
         ConvergenceWarning
             If the draws of a member do not pass the convergence checks.
         """
-        unfitted = self._new_members()
+        check_choice(self.score_kind, SCORE_KINDS, "score_kind")
+        several = check_scores(scores, self.score_kind, columns=self._columns).values.ndim == 2
+        unfitted = self._new_members("several" if several else "one")
         sequence = seed_sequence(self.random_state)
         seeds = sequence.generate_state(len(unfitted) + 1, np.uint32)
         fitted: dict[str, BinaryCalibrator] = {}
@@ -161,6 +168,7 @@ class StackedCalibrator(Calibrator):
         self.weights_ = pd.Series(weights, index=list(fitted), name="weight")
         self.classes_ = first.classes_
         self.n_features_in_ = first.n_features_in_
+        self._n_scores = first._n_scores
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(first, "feature_names_in_"):
             self.feature_names_in_ = first.feature_names_in_
@@ -214,12 +222,16 @@ class StackedCalibrator(Calibrator):
         check_is_fitted(self, "classes_")
         return build_stacked_datatree(self)
 
-    def _new_members(self) -> dict[str, BinaryCalibrator]:
-        allowed = [name for name, entry in CALIBRATORS.items() if entry.priors_name]
-        names = list(self.members) if not isinstance(self.members, str) else [self.members]
+    def _new_members(self, columns: str) -> dict[str, BinaryCalibrator]:
+        allowed = [
+            name for name, entry in CALIBRATORS.items() if entry.priors_name and entry.columns in ("any", columns)
+        ]
+        given = MEMBERS[columns] if self.members is None else self.members
+        names = [given] if isinstance(given, str) else list(given)
         if not names or len(set(names)) < len(names) or any(name not in allowed for name in names):
             raise ParameterValueError(
-                f"members must be different names out of {', '.join(allowed)}, got {self.members!r}."
+                f"members must be different names out of {', '.join(allowed)} for {columns} score"
+                f"{'s' if columns == 'several' else ''}, got {self.members!r}."
             )
         priors = {} if self.priors is None else dict(self.priors)
         strange = [name for name in priors if name not in names]

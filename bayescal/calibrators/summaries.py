@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bayescal.calibrators.scale import distinct_rows
+
 BLOCK = 2**22  # numbers of one block of draws x rows (32 MB)
 EXACT_LIMIT = 2**14  # distinct scores up to which every one is evaluated
 FIRST_NODES = 2**9 + 1  # of more distinct scores, those that are evaluated before gaps are halved
@@ -29,15 +31,16 @@ def summarise_in_blocks(
     summary: Callable[[np.ndarray], np.ndarray],
     tolerance: float | None,
 ) -> np.ndarray:
-    """Summarise draws at scores ``(m,)`` by `summary`: ``(draws, b) -> (k, b)``; returns ``(k, m)`` in [0, 1].
+    """Summarise draws at scores ``(m,)`` or ``(m, M)`` by `summary`: ``(draws, b) -> (k, b)``; ``(k, m)`` in [0, 1].
 
-    Equal scores are computed once. Beyond `EXACT_LIMIT` distinct scores, gaps between computed ones are halved until
-    no row of the summary changes by more than `tolerance` across a gap, and filled by straight lines. Every draw is
-    nondecreasing in the score, and so are means, quantiles and shares of draws above a threshold: lines between the
-    ends of a gap are off by less than `tolerance`, and not at all where it is 0. None computes every distinct score.
+    Equal rows are computed once. Beyond `EXACT_LIMIT` distinct scores of one classifier, gaps between computed ones
+    are halved until no row of the summary changes by more than `tolerance` across a gap, and filled by straight lines.
+    Every draw is nondecreasing in the score, and so are means, quantiles and shares of draws above a threshold: lines
+    between the ends of a gap are off by less than `tolerance`, and not at all where it is 0. None computes every
+    distinct score, and so it is for several classifiers.
     """
-    distinct, inverse = np.unique(scores, return_inverse=True)
-    if tolerance is None or len(distinct) <= EXACT_LIMIT:
+    distinct, inverse = distinct_rows(scores)
+    if tolerance is None or len(distinct) <= EXACT_LIMIT or distinct.ndim == 2:
         return _in_blocks(distinct, draws_at, summary)[:, inverse]
     last = len(distinct) - 1
     nodes = np.unique(np.linspace(0, last, FIRST_NODES).astype(int))

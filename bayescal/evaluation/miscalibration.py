@@ -145,7 +145,8 @@ def miscalibration(calibrator: Calibrator, scores: Any = None, *, ci_prob: float
     NoPosteriorError
         If the calibrator was fitted with ``inference="point"``, or saved without the rows that `scores` defaults to.
     ScoreValueError
-        If the calibrator's scores are raw: they state no probability that could be right or wrong.
+        If the calibrator's scores are raw: they state no probability that could be right or wrong; or if it was fitted
+        to several scores.
 
     Notes
     -----
@@ -192,6 +193,7 @@ def miscalibration(calibrator: Calibrator, scores: Any = None, *, ci_prob: float
             "a calibrator of probabilities or log-odds."
         )
     calibrator._require_posterior("miscalibration")
+    calibrator._require_one_score("miscalibration")
     ci_prob = check_fraction(ci_prob, "ci_prob")
     if scores is None:
         rows = calibrator._require_rows()

@@ -5,7 +5,6 @@ from itertools import cycle
 import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
 from bayescal.calibrators.base import Calibrator
 from bayescal.calibrators.binary import BinaryCalibrator
@@ -62,6 +61,8 @@ def plot_calibration_map(
 
     Raises
     ------
+    ScoreValueError
+        If the calibrator was fitted to several scores.
     ParameterValueError
         If the prior of a `StackedCalibrator` is asked for, or `ci_prob` is outside its domain.
     NoPosteriorError
@@ -77,7 +78,7 @@ def plot_calibration_map(
     'score (stated probability of class 1)'
     """
     ci_prob = check_fraction(ci_prob, "ci_prob")
-    check_is_fitted(calibrator, "classes_")
+    calibrator._require_one_score("plot_calibration_map")
     rows = calibrator._rows if calibrator.score_kind == "proba" else calibrator._require_rows()
     seen = np.empty(0) if rows is None else rows.scores[rows.weight > 0]
     at = _grid(seen, calibrator.score_kind)

@@ -18,7 +18,6 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.legend_handler import HandlerTuple
 from scipy.special import betaincinv, expit, logit
-from sklearn.utils.validation import check_is_fitted
 
 from bayescal.calibrators.base import Calibrator
 from bayescal.plots import (
@@ -104,7 +103,7 @@ def plot_reliability(
     Raises
     ------
     ScoreValueError
-        If ``which="raw"`` is asked of raw scores.
+        If ``which="raw"`` is asked of raw scores, or the calibrator was fitted to several scores.
     ParameterValueError
         If a setting is outside its domain.
     NoPosteriorError
@@ -124,7 +123,7 @@ def plot_reliability(
     """
     check_choice(which, ("both", "raw", "calibrated"), "which")
     ci_prob = check_fraction(ci_prob, "ci_prob")
-    check_is_fitted(calibrator, "classes_")
+    calibrator._require_one_score("plot_reliability")
     if calibrator.score_kind == "raw":
         if which == "raw":
             raise ScoreValueError(

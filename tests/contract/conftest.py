@@ -12,7 +12,6 @@ A calibrator that is added to the registry joins; `test_total.py` asserts that n
 tested holds for any draws. Tests that need draws of some quality ask for them.
 """
 
-import inspect
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -57,7 +56,7 @@ class Variant:
 
 def kinds_of_inference(name: str) -> tuple[str, ...]:
     """What the constructor's argument `inference` can be; a class without the argument has only the posterior."""
-    return ("nuts", "point") if "inference" in inspect.signature(CALIBRATORS[name].load()).parameters else ("nuts",)
+    return CALIBRATORS[name].inferences
 
 
 VARIANTS = [Variant(name, inference) for name in CALIBRATORS for inference in kinds_of_inference(name)]

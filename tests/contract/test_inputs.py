@@ -249,11 +249,15 @@ BAD_SCORES = {
 }
 
 
+SEVERAL_SCORES = ("three columns", "pairs that do not sum to 1")  # which some calibrators can be fitted to
+
+
 @pytest.mark.parametrize("fault", BAD_SCORES)
 def test_bad_scores_are_refused(make: Make, fitted: Calibrator, cases, fault: str) -> None:
     write, says = BAD_SCORES[fault]
-    with pytest.raises(bc.ScoreValueError, match=says):
-        make().fit(write(cases.scores), cases.y)
+    if fitted._columns == "one" or fault not in SEVERAL_SCORES:
+        with pytest.raises(bc.ScoreValueError, match=says):
+            make().fit(write(cases.scores), cases.y)
     if fault != "empty":
         with pytest.raises(bc.ScoreValueError, match=says):
             fitted.predict_proba(write(cases.scores))
