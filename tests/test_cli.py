@@ -346,7 +346,7 @@ def test_tables_of_other_kinds(fitted: Path, table: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["out.xlsx", "out.txt", "out"])
 def test_tables_that_cannot_be_written_are_refused_before_any_work(name: str, fitted: Path, tmp_path: Path) -> None:
-    result = run("predict", fitted / "posterior.nc", tmp_path / "nothing.csv", "--out", tmp_path / name)
+    result = run("predict", tmp_path / "nothing.nc", fitted / "calibrated.csv", "--out", tmp_path / name)
     refused(result, name, ".csv, .tsv, .tab", ".parquet or .pq")
     assert listing(tmp_path) == []
 
@@ -430,7 +430,7 @@ def test_bad_tables_are_refused(content: str | bytes, words: list[str], tmp_path
         (["--method", "magic"], ["--method", "'platt'", "'magic'"]),
         (["--score", "q"], ["--score was given 2 times", "one column"]),
         (["--ci-prob", "90"], ["--ci-prob", "between 0 and 1", "90"]),
-        (["--inference", "point"], ["'auto'", "no point estimate", "--method"]),
+        (["--inference", "point"], ["'auto'", "no --inference point", "--inference nuts", "--method"]),
         (["--weight", "nothing"], ["no column 'nothing'"]),
         (["--weight", "y"], ["'y' was named more than once"]),
     ],
@@ -460,30 +460,37 @@ def test_bad_weights_are_refused(weights: str, words: list[str], tmp_path: Path)
     assert listing(tmp_path) == ["in.csv"]
 
 
+FIT = ["fit", "--score", "p", "--label", "y"]
+
+
 @pytest.mark.parametrize(
-    "options",
+    "args",
     [
-        pytest.param(["in.csv", "--method", "magic"], id="option"),
-        pytest.param(["nothing.csv"], id="file"),
-        pytest.param(["in.csv", "--weight", "nothing"], id="column"),
-        pytest.param(["in.csv", "--positive", "sick"], id="label"),
-        pytest.param(["odds.csv"], id="scores"),
-        pytest.param(["in.csv", "--weight", "w"], id="weights"),
-        pytest.param(["in.csv", "--out", "in.csv"], id="output"),
+        pytest.param([*FIT, "in.csv", "--method", "magic"], id="option"),
+        pytest.param([*FIT, "in.csv", "--inference", "point"], id="method without a point estimate"),
+        pytest.param([*FIT, "nothing.csv"], id="file"),
+        pytest.param([*FIT, "in.csv", "--weight", "nothing"], id="column"),
+        pytest.param([*FIT, "in.csv", "--positive", "sick"], id="label"),
+        pytest.param([*FIT, "odds.csv"], id="scores"),
+        pytest.param([*FIT, "in.csv", "--weight", "w"], id="weights"),
+        pytest.param([*FIT, "in.csv", "--out", "in.csv"], id="output"),
+        pytest.param(["predict", "m.nc", "nothing.csv", "--out", "o.csv"], id="file to predict"),
+        pytest.param(["predict", "m.nc", "in.csv", "--out", "o.xlsx"], id="kind of output"),
     ],
 )
-def test_wrong_input_is_refused_before_slow_imports(options: list[str], tmp_path: Path) -> None:
+def test_wrong_input_is_refused_before_slow_imports(args: list[str], tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("p,y,w\n0.1,0,1\n0.9,1,-1\n")
     (tmp_path / "odds.csv").write_text("p,y\n0.1,0\n1.9,1\n")
     program = (
         "import atexit, runpy, sys\n"
         "atexit.register(lambda: print({'pymc', 'pytensor', 'nutpie', 'arviz', 'matplotlib', 'sklearn', 'scipy.stats'}"
         " & {*sys.modules}))\n"
-        f"sys.argv[1:] = {['fit', *options, '--score', 'p', '--label', 'y']!r}\n"
+        f"sys.argv[1:] = {args!r}\n"
         "runpy.run_module('bayescal', run_name='__main__')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "set()\n"), done.stderr
+    assert "m.nc" not in done.stderr  # no model was looked for
     assert listing(tmp_path) == ["in.csv", "odds.csv"]
 
 

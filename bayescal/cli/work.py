@@ -20,7 +20,16 @@ from bayescal import datasets
 from bayescal.calibrators.files import load
 from bayescal.cli.guard import collected_warnings, in_options, say
 from bayescal.registry import CALIBRATORS
-from bayescal.tables import Table, TableError, add_columns, check_output, read_table, staged_outputs, write_table
+from bayescal.tables import (
+    Table,
+    TableError,
+    add_columns,
+    check_input,
+    check_output,
+    read_table,
+    staged_outputs,
+    write_table,
+)
 from bayescal.validation import (
     LabelValueError,
     NoPosteriorError,
@@ -71,7 +80,7 @@ def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
     scores = pd.DataFrame({table.columns[0]: table.scores[:, 0]})
     weight = table.scores[:, 1] if options.weight is not None else None
     with _located(table):
-        check_scores(scores, options.score_kind)
+        check_scores(scores, options.score_kind, columns=CALIBRATORS[options.method].columns)
         check_sample_weight(weight, len(scores))
     with staged_outputs(out) as stage:
         _announce(options, len(scores))
@@ -109,6 +118,7 @@ def predict_file(
         check_fraction(ci_prob, "--ci-prob")
     if threshold is not None:
         check_threshold(threshold, "--threshold")
+    check_input(path)
     check_output(out)
     calibrator = load(model)
     if calibrator._is_point and (ci_prob is not None or threshold is not None):
@@ -144,18 +154,16 @@ def _check_options(options: FitOptions) -> None:
         raise ParameterValueError(
             f"--score was given {len(options.score)} times, but method {options.method!r} reads one column; choose one."
         )
-    if options.inference == "point" and "inference" not in _settings_of(options.method):
+    offered = CALIBRATORS[options.method].inferences
+    if options.inference not in offered:
         raise ParameterValueError(
-            f"method {options.method!r} averages posteriors and has no point estimate; "
-            "choose another --method, or leave --inference out."
+            f"method {options.method!r} offers no --inference {options.inference}; give --inference "
+            f"{' or '.join(offered)}, or choose another --method."
         )
 
 
-def _settings_of(method: str) -> set[str]:
-    return set(inspect.signature(CALIBRATORS[method].load()).parameters)
-
-
 def _unfitted(options: FitOptions, classes: list[Any]) -> "Calibrator":
+    calibrator = CALIBRATORS[options.method].load()
     settings = {
         "score_kind": options.score_kind,
         "inference": options.inference,
@@ -165,9 +173,9 @@ def _unfitted(options: FitOptions, classes: list[Any]) -> "Calibrator":
         "random_state": options.seed,
         "classes": classes,
     }
-    if "inference" not in _settings_of(options.method):
+    if "inference" not in inspect.signature(calibrator).parameters:
         del settings["inference"]
-    return CALIBRATORS[options.method].load()(**settings)
+    return calibrator(**settings)
 
 
 def _classes(table: Table, options: FitOptions) -> list[Any]:

@@ -4,7 +4,7 @@
 whole or not at all. Nothing here imports a sampler.
 """
 
-from bayescal.tables.files import TableError
+from bayescal.tables.files import TableError, check_input
 from bayescal.tables.read import Table, read_table
 from bayescal.tables.write import add_columns, atomic_path, check_output, staged_outputs, write_table
 
@@ -13,6 +13,7 @@ __all__ = [
     "TableError",
     "add_columns",
     "atomic_path",
+    "check_input",
     "check_output",
     "read_table",
     "staged_outputs",

@@ -10,6 +10,7 @@ import gzip
 import io
 import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -97,6 +98,31 @@ def load_cells(path: str | os.PathLike[str], asked: list[str]) -> Cells:
     return cells
 
 
+def check_input(path: str | os.PathLike[str]) -> None:
+    """Refuse, before any work is done, a path at which there is no file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        As for `load_cells`.
+
+    Raises
+    ------
+    TableError
+        If there is nothing, or a directory.
+    """
+    if os.fspath(path) == "-":
+        return
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        raise TableError(f"{path} does not exist; give the path of a CSV, TSV or Parquet file.") from None
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror}.") from error
+    if stat.S_ISDIR(mode):
+        raise TableError(f"{path} is a directory; give the path of a CSV, TSV or Parquet file.")
+
+
 def place(unit: str, positions: np.ndarray, limit: int = 5) -> str:
     """Name the first places of at least one: ``"line 4"``, ``"lines 4, 9 and 3 more"``."""
     shown = [str(position) for position in positions[:limit]]
@@ -111,12 +137,9 @@ def listing(names: Sequence[str], limit: int = 20) -> str:
 
 
 def _read_bytes(path: str | os.PathLike[str], source: str) -> bytes:
+    check_input(path)
     try:
         raw = sys.stdin.buffer.read() if os.fspath(path) == "-" else Path(path).read_bytes()
-    except FileNotFoundError:
-        raise TableError(f"{source} does not exist; give the path of a CSV, TSV or Parquet file.") from None
-    except IsADirectoryError:
-        raise TableError(f"{source} is a directory; give the path of a CSV, TSV or Parquet file.") from None
     except OSError as error:
         raise TableError(f"{source} cannot be read: {error.strerror}.") from error
     if raw.startswith(b"\x1f\x8b"):
