@@ -58,6 +58,14 @@ CALIBRATORS = {
         "smooth monotone curve of any shape",
         "BernsteinPriors",
     ),
+    "mrmic": Entry(
+        "MRMICCalibrator",
+        "bayescal.calibrators.mrmic",
+        "smoothed isotonic regression of several scores; no posterior",
+        None,
+        columns="several",
+        inferences=("point",),
+    ),
     "auto": Entry(
         "StackedCalibrator",
         "bayescal.calibrators.stacked",

@@ -221,6 +221,14 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     return int(value)
 
 
+def check_nonnegative(value: Any, name: str) -> float:
+    """A finite number, at least 0."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not np.isfinite(value) or value < 0:
+        raise ParameterValueError(f"{name} must be a finite number, at least 0, got {value!r}.")
+    return float(value)
+
+
 def check_fraction(value: Any, name: str) -> float:
     """A number strictly between 0 and 1."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number) or not 0 < value < 1:

@@ -59,7 +59,8 @@ def kinds_of_inference(name: str) -> tuple[str, ...]:
     return CALIBRATORS[name].inferences
 
 
-VARIANTS = [Variant(name, inference) for name in CALIBRATORS for inference in kinds_of_inference(name)]
+ONE_SCORE = [name for name, entry in CALIBRATORS.items() if entry.columns != "several"]  # the suite's scores are one's
+VARIANTS = [Variant(name, inference) for name in ONE_SCORE for inference in kinds_of_inference(name)]
 POSTERIORS = [variant for variant in VARIANTS if variant.inference == "nuts"]
 POINTS = [variant for variant in VARIANTS if variant.inference == "point"]
 

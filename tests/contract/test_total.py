@@ -21,8 +21,9 @@ def test_every_calibrator_has_every_check(collected: dict[str, Counter[str]]) ->
     files = {path.name for path in Path(__file__).parent.glob("test_*.py")}
     if set(collected) != files:
         pytest.skip("counts only when the whole folder runs")
-    expected = {f"{name}-nuts": POSTERIOR_CHECKS for name in CALIBRATORS}
-    for name, entry in CALIBRATORS.items():
+    read_one = {name: entry for name, entry in CALIBRATORS.items() if entry.columns != "several"}
+    expected = {f"{name}-nuts": POSTERIOR_CHECKS for name in read_one}
+    for name, entry in read_one.items():
         if "inference" in inspect.signature(entry.load()).parameters:
             expected[f"{name}-point"] = POINT_CHECKS
     assert sum(collected.values(), Counter()) == expected

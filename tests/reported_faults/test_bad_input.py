@@ -11,7 +11,7 @@ from bayescal.registry import CALIBRATORS
 
 Make = Callable[..., Calibrator]
 
-ALL = list(CALIBRATORS)
+ALL = [name for name, entry in CALIBRATORS.items() if entry.columns != "several"]
 GRID = np.linspace(0.0, 1.0, 21)
 THIRTY = np.linspace(0.03, 0.97, 30)
 

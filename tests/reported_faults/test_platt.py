@@ -16,7 +16,7 @@ from bayescal.registry import CALIBRATORS
 
 Make = Callable[..., Calibrator]
 
-ALL = list(CALIBRATORS)
+ALL = [name for name, entry in CALIBRATORS.items() if entry.columns != "several"]
 
 
 def log_odds_draws(cal: Calibrator, scores: np.ndarray) -> np.ndarray:
