@@ -15,7 +15,7 @@ import numpy as np
 
 from bayescal.validation import ParameterValueError
 
-__all__ = ["BernsteinPriors", "BetaPriors", "IsotonicPriors", "PlattPriors"]  # noqa: F822 (see __getattr__)
+__all__ = ["BernsteinPriors", "BernsteinSurfacePriors", "BetaPriors", "CopulaPriors", "IsotonicPriors", "PlattPriors"]  # noqa: F822 (see __getattr__)
 
 
 def setting(default: float, reason: str, *, positive: bool = False) -> Any:
@@ -78,6 +78,6 @@ def __getattr__(name: str) -> Any:
         from bayescal.registry import CALIBRATORS
 
         for entry in CALIBRATORS.values():
-            if entry.priors_name == name:
-                return entry.load_priors()
+            if name in (entry.priors_name, entry.several_priors_name):
+                return entry.load_priors(several=name == entry.several_priors_name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,6 +18,7 @@ class Entry:
     module: str
     summary: str
     priors_name: str | None
+    several_priors_name: str | None = None  # where it has other priors for several scores
     columns: str = "one"  # classifiers whose scores it reads: "one", "several" or "any"
     inferences: tuple[str, ...] = ("nuts", "point")
 
@@ -25,11 +26,12 @@ class Entry:
         """The estimator class."""
         return getattr(import_module(self.module), self.class_name)
 
-    def load_priors(self) -> type:
+    def load_priors(self, *, several: bool = False) -> type:
         """The class of its prior settings."""
-        if self.priors_name is None:
+        name = self.several_priors_name if several and self.several_priors_name else self.priors_name
+        if name is None:
             raise AttributeError(f"{self.class_name} has no priors of its own")
-        return getattr(import_module(self.module), self.priors_name)
+        return getattr(import_module(self.module), name)
 
 
 CALIBRATORS = {
@@ -55,8 +57,17 @@ CALIBRATORS = {
     "bernstein": Entry(
         "BernsteinCalibrator",
         "bayescal.calibrators.bernstein",
-        "smooth monotone curve of any shape",
+        "smooth monotone curve, or surface of several scores, of any shape",
         "BernsteinPriors",
+        "BernsteinSurfacePriors",
+        columns="any",
+    ),
+    "copula": Entry(
+        "CopulaCalibrator",
+        "bayescal.calibrators.copula",
+        "a distribution of several scores for each class, and Bayes' rule",
+        "CopulaPriors",
+        columns="several",
     ),
     "mrmic": Entry(
         "MRMICCalibrator",

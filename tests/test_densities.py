@@ -76,7 +76,7 @@ def make_pair(name: str, kind: str, seed: int) -> Pair:
     calibrator = CALIBRATORS[name].load()(score_kind=kind)
     job = calibrator._prepare(scores, y, weight)
     rows = np.repeat(np.arange(60), weight)
-    sizes = {size: getattr(calibrator, size) for size in ("degree", "steps") if hasattr(calibrator, size)}
+    sizes = {"steps": calibrator.steps} if name == "isotonic" else {}
     plain = load(name).model(as_probability(scores[rows], name, kind), y[rows], **asdict(job.priors), **sizes)
     library = bc.build_model(name, scores, y, sample_weight=weight, score_kind=kind)
     return Pair(name, calibrator, job, library, plain, scores[rows])

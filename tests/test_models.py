@@ -21,6 +21,7 @@ from arviz_stats.base import array_stats
 from pytensor.compile.mode import Mode
 from scipy.special import expit
 
+from bayescal.calibrators.bernstein import DEFAULT_DEGREES
 from bayescal.registry import CALIBRATORS
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -116,6 +117,8 @@ def test_defaults_are_those_of_the_library(name: str) -> None:
     entry = CALIBRATORS[name]
     constructor = inspect.signature(entry.load()).parameters
     sizes = {size: constructor[size].default for size in SIZES if size in constructor}
+    if name == "bernstein":
+        sizes["degree"] = DEFAULT_DEGREES[1]
     assert keyword_arguments(name) == {**asdict(entry.load_priors()()), **sizes}
 
 

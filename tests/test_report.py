@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 import bayescal as bc
 from bayescal.calibrators.base import Calibrator
+from bayescal.registry import CALIBRATORS
 from bayescal.report import Source, _plain, _round_scores, draw_figures, format_number, render_report, summarise
 
 NASTY = "$\\frac{$ <script>alert('1')</script> & \"x\" {{ 7*7 }}"
@@ -284,7 +285,7 @@ def test_report_of_a_point_estimate_promises_no_interval(figures: dict[str, byte
     summary = summary_of(point)
     assert summary["settings"] == {
         "method": "platt",
-        "method_summary": "logistic in the log-odds; 2 parameters",
+        "method_summary": CALIBRATORS["platt"].summary,
         "inference": "point",
         **dict.fromkeys(["ci_prob", "seed", "draws", "chains", "tune"]),
     }

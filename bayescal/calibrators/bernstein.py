@@ -1,14 +1,17 @@
-"""Bernstein calibration curve.
+"""Bernstein calibration curve of one score, and surface of several.
 
     q(t) = sum_k beta_k C(K, k) t^k (1 - t)^(K - k),      0 <= beta_0 <= ... <= beta_K <= 1,   0 <= t <= 1
 
 Nondecreasing over all of [0, 1] because the coefficients are, and dense in the nondecreasing curves as K grows. t is
 the score (probabilities), its sigmoid (log-odds) or its mid-rank among the calibration rows (raw scores). The prior on
 the coefficients is a cumulative Dirichlet centred on the identity. The point estimate is the least-squares quadratic
-program.
-Wang & Liu (2020), "Multivariate probability calibration with isotonic Bernstein polynomials", Eq. 8-13 with M = 1.
+program. Wang & Liu (2020), "Multivariate probability calibration with isotonic Bernstein polynomials", Eq. 8-13.
+
+With several scores the polynomial is a product of such bases, nondecreasing in every score, and its prior is that of
+`bayescal.calibrators.surface`.
 """
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +27,21 @@ from bayescal.calibrators.increments import (
     mixture_data,
 )
 from bayescal.calibrators.scale import Scale, learn_unit, to_unit
+from bayescal.calibrators.surface import (
+    build_surface_model,
+    coefficients_and_complements,
+    make_lattice,
+    surface_basis,
+    surface_draws,
+)
 from bayescal.priors import Priors, setting
-from bayescal.validation import check_count
+from bayescal.validation import ParameterValueError, check_count
 
 if TYPE_CHECKING:
     import pymc as pm
+
+DEFAULT_DEGREES = {1: 12, 2: 6}  # by number of scores; 4 for more
+BLOCK = 2**15  # rows whose basis is held at a time
 
 
 @dataclass(frozen=True)
@@ -54,8 +67,40 @@ class BernsteinPriors(Priors):
     concentration_log_sd: float = setting(0.5, "log; from 1.5 to 11 prior cases within two sd", positive=True)
 
 
+@dataclass(frozen=True)
+class BernsteinSurfacePriors(Priors):
+    """Prior settings of `BernsteinCalibrator` for several scores: of the logistic fusion, and how far from it.
+
+    Parameters
+    ----------
+    intercept_mean : float, default=0.0
+        Mean of the fusion's intercept, in log-odds.
+    intercept_sd : float, default=1.0
+        Standard deviation of the intercept, in log-odds; positive.
+    slope_log_mean : float, default=-log(M) / 2
+        Mean of the log of each score's slope.
+    slope_log_sd : float, default=1.0
+        Standard deviation of the log of each slope; positive.
+    roughness_sd : float, default=1.5
+        Scale of the half-normal roughness, in log-odds of a stick; positive.
+
+    Examples
+    --------
+    >>> BernsteinSurfacePriors().roughness_sd
+    1.5
+    """
+
+    intercept_mean: float = setting(0.0, "log-odds; no shift where the scores are probabilities")
+    intercept_sd: float = setting(1.0, "log-odds; a base rate off by a factor e in the odds is one sd", positive=True)
+    slope_log_mean: float = setting(
+        float(-0.5 * np.log(2.0)), "log; between 1/M each, of copies, and 1, of independent scores"
+    )
+    slope_log_sd: float = setting(1.0, "log; slopes a factor e apart are one sd", positive=True)
+    roughness_sd: float = setting(1.5, "log-odds of a stick; at 1.5 a surface of any shape is likely", positive=True)
+
+
 class BernsteinCalibrator(BinaryCalibrator):
-    """A smooth nondecreasing calibration curve of any shape, with a posterior.
+    """A smooth nondecreasing calibration curve, or surface of several scores, of any shape, with a posterior.
 
     Parameters
     ----------
@@ -63,8 +108,9 @@ class BernsteinCalibrator(BinaryCalibrator):
         What the scores are: probabilities in [0, 1], log-odds, or any real number that grows with the probability.
     inference : {"nuts", "point"}, default="nuts"
         Posterior by NUTS, or the least-squares quadratic program.
-    degree : int, default=12
-        Degree K of the polynomial.
+    degree : int or sequence of int, default=None
+        Degree K of the polynomial, the same for every score or one for each; the sum over several scores must be even.
+        None takes 12 for one score, 6 for two, 4 for more.
     draws : int, default=1000
         Posterior draws of each chain.
     tune : int, default=None
@@ -77,8 +123,8 @@ class BernsteinCalibrator(BinaryCalibrator):
         Seed; an integer makes the fit reproducible.
     progressbar : bool or callable, default=None
         None shows a bar on a terminal; a callable receives (done, total, divergences) from a thread of its own.
-    priors : BernsteinPriors or dict, default=None
-        Prior settings; None takes the defaults.
+    priors : BernsteinPriors, BernsteinSurfacePriors or dict, default=None
+        Prior settings, the latter for several scores; None takes the defaults.
     classes : sequence of two labels, default=None
         Negative and positive class; None sorts the labels seen.
 
@@ -105,13 +151,14 @@ class BernsteinCalibrator(BinaryCalibrator):
     _name = "bernstein"
     _target_accept = 0.95
     _priors_class = BernsteinPriors
+    _columns = "any"
 
     def __init__(
         self,
         score_kind: str = "proba",
         inference: str = "nuts",
         *,
-        degree: int = 12,
+        degree: int | Sequence[int] | None = None,
         draws: int = 1000,
         tune: int | None = None,
         chains: int = 4,
@@ -135,38 +182,100 @@ class BernsteinCalibrator(BinaryCalibrator):
         )
         self.degree = degree
 
+    def _priors_for(self, n_scores: int) -> type[Priors]:
+        return BernsteinPriors if n_scores == 1 else BernsteinSurfacePriors
+
+    def _default_priors(self, n_scores: int) -> Priors:
+        if n_scores == 1:
+            return BernsteinPriors()
+        return BernsteinSurfacePriors(slope_log_mean=-0.5 * float(np.log(n_scores)))
+
+    def _degrees(self, n_scores: int) -> tuple[int, ...]:
+        given = DEFAULT_DEGREES.get(n_scores, 4) if self.degree is None else self.degree
+        several = list(given) if isinstance(given, Sequence | np.ndarray) else [given] * n_scores
+        degrees = tuple(check_count(k, "degree") for k in several)
+        if len(degrees) != n_scores:
+            raise ParameterValueError(
+                f"degree must be one number, or one for each of {n_scores} scores, got {given!r}."
+            )
+        if n_scores > 1 and sum(degrees) % 2:
+            raise ParameterValueError(
+                f"degree must have an even sum over several scores, got {degrees}; take the next even number."
+            )
+        return degrees
+
+    def _structure(self, data: dict[str, np.ndarray]) -> Hashable:
+        degrees = self._degrees(data["centre"].shape[1]) if "centre" in data else ()
+        return (*super()._structure(data), degrees)  # type: ignore[misc]
+
     def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale:
-        degree = np.array(check_count(self.degree, "degree"))
-        return {"degree": degree, **learn_unit(scores, weight, self.score_kind)}
+        degrees = np.array(self._degrees(1 if scores.ndim == 1 else scores.shape[1]))
+        return {"degrees": degrees, **learn_unit(scores, weight, self.score_kind)}
 
     def _coordinate(self, scores: np.ndarray, scale: Scale) -> np.ndarray:
         return to_unit(scores, scale, self.score_kind)
 
     def _features(self, u: np.ndarray, scale: Scale) -> np.ndarray:
-        return bernstein_basis(u, int(scale["degree"]))
+        degrees = _degrees_of(scale)
+        return bernstein_basis(u, degrees[0]) if u.ndim == 1 else surface_basis(u, degrees)
 
     def _log_odds(self, features: np.ndarray, parameters: Parameters) -> np.ndarray:
         if "increments" in parameters:
             beta, complement = levels_and_complements(parameters["increments"])
+        elif "sticks" in parameters:
+            beta, complement = coefficients_and_complements(
+                parameters["sticks"], self._degrees(parameters["slope"].shape[1])
+            )
         else:
             beta, complement = parameters["coefficients"], 1 - parameters["coefficients"]
         with np.errstate(divide="ignore"):
             return np.log(beta @ features.T) - np.log(complement @ features.T)
 
     def _model_data(self, support: Support, scale: Scale, priors: Priors) -> dict[str, np.ndarray]:
-        mixture = mixture_data(self._features(support.u, scale), support.positives, support.totals)
-        return {**mixture, "prior": priors.vector(), "base": prior_base(int(scale["degree"]))}
+        basis = self._features(support.u, scale)
+        if support.u.ndim == 1:
+            mixture = mixture_data(basis, support.positives, support.totals)
+            return {**mixture, "prior": priors.vector(), "base": prior_base(int(scale["degrees"][0]))}
+        weight = np.concatenate([support.positives, support.totals - support.positives])
+        seen = weight > 0
+        return {
+            "x": np.concatenate([basis, basis])[seen],
+            "outcome": np.repeat([1.0, 0.0], len(basis))[seen],
+            "weight": weight[seen],
+            "centre": make_lattice(_degrees_of(scale)).centre,
+            "prior": priors.vector(),
+        }
 
     def _build(self, **data: np.ndarray) -> "pm.Model":
-        return build_increments_model("coefficients", data)
+        if "centre" not in data:
+            return build_increments_model("coefficients", data)
+        return build_surface_model(data, self._degrees(data["centre"].shape[1]))
 
     def _point(self, support: Support, scale: Scale) -> Parameters:
-        basis = self._features(support.u, scale)
-        return {"coefficients": ordered_least_squares(basis, support.positives, support.totals)}
+        gram, target = self._normal_equations(support, scale)
+        edges = make_lattice(_degrees_of(scale)).edges
+        return {"coefficients": monotone_least_squares(gram, target, edges)}
+
+    def _normal_equations(self, support: Support, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
+        """Gram matrix ``(N, N)`` and moments ``(N,)`` of the basis, per case, in blocks of rows."""
+        n, gram, target = support.totals.sum(), 0.0, 0.0
+        for start in range(0, len(support.u), BLOCK):
+            part = slice(start, start + BLOCK)
+            basis = self._features(support.u[part], scale)
+            gram = gram + (basis.T * support.totals[part]) @ basis / n
+            target = target + basis.T @ support.positives[part] / n
+        return np.asarray(gram), np.asarray(target)
 
     def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters:
-        drawn = increment_draws(rng, size, prior_base(int(scale["degree"])), *priors.vector())
+        degrees = _degrees_of(scale)
+        if len(degrees) > 1:
+            return surface_draws(rng, size, priors.vector(), degrees)
+        drawn = increment_draws(rng, size, prior_base(degrees[0]), *priors.vector())
         return {**drawn, "coefficients": levels_and_complements(drawn["increments"])[0]}
+
+
+def _degrees_of(scale: Scale) -> tuple[int, ...]:
+    return tuple(int(k) for k in scale["degrees"])
 
 
 def bernstein_basis(t: np.ndarray, degree: int) -> np.ndarray:
@@ -182,31 +291,31 @@ def prior_base(degree: int) -> np.ndarray:
     return base_increments((np.arange(degree + 1) + 0.5) / (degree + 1))
 
 
-def ordered_least_squares(basis: np.ndarray, positives: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Coefficients ``(K + 1,)`` that minimise the squared error subject to 0 <= beta_0 <= ... <= beta_K <= 1.
+def monotone_least_squares(gram: np.ndarray, target: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Coefficients ``(N,)`` that minimise ``beta' gram beta / 2 - target' beta`` in the monotone cone.
 
-    Wang & Liu, Eq. 13 with the constraints 10-12, by Clarabel's interior-point method on the Gram matrix.
+    The second node of each of `edges` may not be lower than the first, the first node of all not below 0, the last not
+    above 1. Wang & Liu, Eq. 13 with the constraints 10-12, by Clarabel's interior-point method.
     """
     import clarabel
     from scipy import sparse
 
-    n, k = totals.sum(), basis.shape[1]
-    gram = (basis.T * totals) @ basis / n + 1e-10 * np.eye(k)  # the ridge picks one of many equal optima
-    target = basis.T @ positives / n
-    order = sparse.diags_array(
-        [np.ones(k), -np.ones(k)], offsets=[0, -1], shape=(k + 1, k)
-    ).tocsc()  # beta_k - beta_{k-1}
-    bound = np.zeros(k + 1)
-    bound[-1] = 1.0
+    k, rows = len(target), np.arange(len(edges))
+    order = sparse.csc_array(
+        (np.repeat([1.0, -1.0], len(edges)), (np.tile(rows, 2), edges.T.ravel())), shape=(len(edges), k)
+    )
+    ends = sparse.csc_array(([-1.0, 1.0], ([0, 1], [0, k - 1])), shape=(2, k))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     solver = clarabel.DefaultSolver(
-        sparse.triu(sparse.csc_array(gram)).tocsc(),
+        sparse.triu(sparse.csc_array(gram + 1e-10 * np.eye(k))).tocsc(),  # the ridge picks one of many equal optima
         -target,
-        -order,
-        bound,
-        [clarabel.NonnegativeConeT(k + 1)],
+        sparse.vstack([order, ends]).tocsc(),
+        np.concatenate([np.zeros(len(edges) + 1), [1.0]]),
+        [clarabel.NonnegativeConeT(len(edges) + 2)],
         settings,
     )
-    beta = np.asarray(solver.solve().x)
-    return np.clip(np.maximum.accumulate(beta), 0.0, 1.0)
+    beta = np.clip(np.asarray(solver.solve().x), 0.0, 1.0)
+    for low, high in edges[np.lexsort((edges[:, 1], edges[:, 0]))]:  # what the tolerance left
+        beta[high] = max(beta[low], beta[high])
+    return beta

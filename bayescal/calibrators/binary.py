@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 Parameters = dict[str, np.ndarray]
 
-MAX_SUPPORT = 4096  # distinct coordinates that enter the likelihood; more are grouped to this many neighbours
+MAX_SUPPORT = 4096  # distinct coordinates that enter the sampled likelihood; more are grouped to this many
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class BinaryCalibrator(Calibrator):
             )
             found = sampling.sample(self._structure(job.data), self._build, job.data, settings)
             rng = np.random.default_rng([entropy, 3])
-            posterior = self._complete(found.posterior, job.support, job.scale, job.priors, rng)
+            posterior = self._complete(found.posterior, _few(job.support), job.scale, job.priors, rng)
         # nothing above has changed the estimator: an interrupted fit leaves what was there
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -213,7 +213,7 @@ class BinaryCalibrator(Calibrator):
         """The PyMC model of the fit, rebuilt (a fitted calibrator stores draws, not the model)."""
         check_is_fitted(self, "classes_")
         support = self._support(self._require_rows(), self._scale)
-        return self._build(**self._model_data(support, self._scale, self._priors))
+        return self._build(**self._model_data(_few(support), self._scale, self._priors))
 
     @property
     def diagnostics_(self) -> pd.DataFrame:
@@ -293,9 +293,12 @@ class BinaryCalibrator(Calibrator):
         del support, scale, priors, rng
         return posterior
 
-    def _default_priors(self, n_scores: int) -> Priors:
+    def _priors_for(self, n_scores: int) -> type[Priors]:
         del n_scores
-        return self._priors_class()
+        return self._priors_class
+
+    def _default_priors(self, n_scores: int) -> Priors:
+        return self._priors_for(n_scores)()
 
     def _point_proba(self, scores: np.ndarray) -> np.ndarray:
         features = self._features(self._coordinate(scores, self._scale), self._scale)
@@ -339,12 +342,12 @@ class BinaryCalibrator(Calibrator):
         labels = check_labels(y, n, classes=self.classes)
         weight = check_sample_weight(sample_weight, n)
         rows = Rows(read.values, labels.positive, np.ones(n) if weight is None else weight)
-        priors = self._priors_class.read(self.priors, self._default_priors(rows.n_scores))
+        priors = self._priors_for(rows.n_scores).read(self.priors, self._default_priors(rows.n_scores))
         used = rows.weight > 0
         distinct, inverse = distinct_rows(rows.scores[used])
         scale = self._learn_scale(distinct, np.bincount(inverse, weights=rows.weight[used]))
         support = self._support(rows, scale)
-        data = self._model_data(support, scale, priors)
+        data = self._model_data(_few(support), scale, priors)
         return _Job(rows, labels.classes, read.feature_names, read.n_features, priors, scale, support, data)
 
     def _support(self, rows: Rows, scale: Scale) -> Support:
@@ -353,8 +356,7 @@ class BinaryCalibrator(Calibrator):
         u, inverse = distinct_rows(self._coordinate(rows.scores[used], scale))
         totals = np.bincount(inverse, weights=weight)
         positives = np.bincount(inverse, weights=weight * positive)
-        support = Support(u, positives, totals)
-        return support if len(u) <= MAX_SUPPORT else group_neighbours(support, MAX_SUPPORT)
+        return Support(u, positives, totals)
 
     def _model_data(self, support: Support, scale: Scale, priors: Priors) -> dict[str, np.ndarray]:
         return {
@@ -391,6 +393,10 @@ class BinaryCalibrator(Calibrator):
         state = dict(super().__getstate__())
         state.pop("idata_", None)  # rebuilt from the draws
         return state
+
+
+def _few(support: Support) -> Support:
+    return support if len(support.u) <= MAX_SUPPORT else group_neighbours(support, MAX_SUPPORT)
 
 
 def group_neighbours(support: Support, most: int) -> Support:

@@ -221,7 +221,7 @@ def _restore_map(calibrator: Any, tree: Any, state: dict[str, Any]) -> None:
     def arrays(group: str) -> dict[str, np.ndarray]:
         return {str(name): variable.values for name, variable in tree[group].data_vars.items()}
 
-    calibrator._priors = calibrator._priors_class(**state["priors"])
+    calibrator._priors = calibrator._priors_for(calibrator._n_scores)(**state["priors"])
     calibrator._scale = arrays("scale")
     calibrator._point_parameters = arrays("point")
     calibrator._rows = None

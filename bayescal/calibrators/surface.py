@@ -1,0 +1,186 @@
+"""Nondecreasing Bernstein surfaces: the lattice of coefficients, the prior whose support is the whole monotone cone.
+
+    q(t) = sum_x beta_x prod_m b_{x_m, K_m}(t_m),      x in {0..K_1} x ... x {0..K_M},      0 <= t_m <= 1
+
+is nondecreasing in every t_m if beta is nondecreasing along every axis of the lattice (Wang & Liu 2020, Eq. 8-12). A
+double cumulative sum of nonnegative increments would force supermodularity on top, and leave out the surfaces that any
+one good score can satisfy. Here the nodes are filled level by level, |x| = x_1 + ... + x_M, from the middle level
+h = (K_1 + ... + K_M) / 2 outwards, each with a stick d_x in (0, 1):
+
+    beta_x = d_x                                                                                          |x| = h
+    beta_x = m + (1 - m) d_x,     m = max of beta at the nodes one step below x on one axis                |x| > h
+    beta_x = m d_x,               m = min of beta at the nodes one step above x on one axis                |x| < h
+
+Every nondecreasing beta inside (0, 1) comes from exactly one d, and every d gives such a beta. The sticks spread round
+those of a logistic fusion mu_x = sigmoid(intercept + sum_m slope_m l(x_m)), l(k) = logit((k + 1/4) / (K + 1/2)):
+
+    logit d_x = logit of the stick that gives mu + roughness * field_x,
+
+with a Gaussian field of variance 1 whose correlation falls as exp(-2 |x_m - x'_m| / K_m) along each axis. Roughness 0
+is the fusion itself. Filling from the middle makes the prior symmetric in the classes and exchangeable in the scores.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit, log_expit, logit
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+NEAR = 1e-9  # smallest step of the centre's log-odds between neighbours: log of the step stays finite
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Nodes in the order of ``np.ndindex`` (last coordinate fastest), and how their levels hang together."""
+
+    degrees: tuple[int, ...]  # K_m
+    nodes: np.ndarray  # (N, M)
+    centre: np.ndarray  # (N, M) l(x_m)
+    step: np.ndarray  # (N, M) change of l(x_m) towards the middle level; inf where there is no neighbour, 1 on it
+    side: np.ndarray  # (N,) 1 above the middle level, -1 below, 0 on it
+    field: np.ndarray  # (N, N) Cholesky factor of the field's correlation
+    edges: np.ndarray  # (edges, 2) of nodes one step apart: the second may not be lower
+    order: np.ndarray  # (N,) from the middle level outwards
+    inwards: np.ndarray  # (N, M) nodes one step towards the middle level; repeated where there are fewer
+
+
+@lru_cache(maxsize=16)
+def make_lattice(degrees: tuple[int, ...]) -> Lattice:
+    """The lattice of a surface with these degrees, whose sum is even."""
+    nodes = np.array(list(np.ndindex(*(k + 1 for k in degrees))))
+    size = np.array(degrees)
+
+    def l(x: np.ndarray) -> np.ndarray:  # noqa: E743
+        return logit((x + 0.25) / (size + 0.5))
+
+    side = np.sign(nodes.sum(axis=1) - size.sum() / 2).astype(int)
+    inwards = nodes - side[:, None]
+    inside = (inwards >= 0) & (inwards <= size)
+    step = np.where(inside, np.abs(l(nodes) - l(np.clip(inwards, 0, size))), np.inf)
+    step[side == 0] = 1.0
+    factor = np.ones((1, 1))
+    for k in degrees:
+        distance = np.abs(np.subtract.outer(np.arange(k + 1), np.arange(k + 1)))
+        factor = np.kron(factor, np.linalg.cholesky(np.exp(-2.0 * distance / k)))
+    number = np.arange(len(nodes)).reshape(size + 1)
+    edges = np.concatenate(
+        [
+            np.column_stack([np.delete(number, -1, axis).ravel(), np.delete(number, 0, axis).ravel()])
+            for axis in range(len(degrees))
+        ]
+    )
+    order = np.argsort(np.abs(nodes.sum(axis=1) - size.sum() / 2), kind="stable")
+    return Lattice(degrees, nodes, l(nodes), step, side, factor, edges, order, _inwards(number, nodes, side))
+
+
+def _inwards(number: np.ndarray, nodes: np.ndarray, side: np.ndarray) -> np.ndarray:
+    rows = []
+    for node, direction in zip(nodes, side, strict=True):
+        stepped = node - direction * np.eye(len(node), dtype=int)
+        inside = ((stepped >= 0) & (stepped < number.shape)).all(axis=1)
+        known = number[tuple(stepped[inside].T)]
+        rows.append(np.concatenate([known, np.repeat(known[:1], len(node) - len(known))]))
+    return np.array(rows)
+
+
+def fill(d: np.ndarray, complement: np.ndarray, lattice: Lattice) -> tuple[np.ndarray, np.ndarray]:
+    """beta and 1 - beta from sticks d and 1 - d, all of shape ``(N, ...)``; both are exact near 0."""
+    beta, rest = d.copy(), complement.copy()
+    level = np.abs(lattice.nodes.sum(axis=1) - sum(lattice.degrees) // 2)
+    for k in range(1, level.max() + 1):
+        for side in (1, -1):
+            here = np.flatnonzero((level == k) & (lattice.side == side))
+            near = lattice.inwards[here]
+            if side == 1:
+                floor, room = beta[near].max(axis=1), rest[near].min(axis=1)
+                beta[here], rest[here] = floor + room * d[here], room * complement[here]
+            else:
+                ceiling, room = beta[near].min(axis=1), rest[near].max(axis=1)
+                beta[here], rest[here] = ceiling * d[here], room + ceiling * complement[here]
+    return beta, rest
+
+
+def surface_basis(t: np.ndarray, degrees: tuple[int, ...]) -> np.ndarray:
+    """Products of basis polynomials at t ``(m, M)`` in the unit cube, ``(m, N)``. Wang & Liu, Eq. 8 and 9."""
+    from bayescal.calibrators.bernstein import bernstein_basis
+
+    basis = bernstein_basis(t[:, 0], degrees[0])
+    for column, k in zip(t.T[1:], degrees[1:], strict=True):
+        basis = (basis[:, :, None] * bernstein_basis(column, k)[:, None, :]).reshape(len(t), -1)
+    return basis
+
+
+def coefficients_and_complements(sticks: np.ndarray, degrees: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """beta and 1 - beta ``(S, N)`` from log-odds of sticks ``(S, N)``."""
+    beta, rest = fill(expit(sticks).T, expit(-sticks).T, make_lattice(degrees))
+    return beta.T, rest.T
+
+
+def centre_sticks(intercept: np.ndarray, slope: np.ndarray, lattice: Lattice) -> np.ndarray:
+    """Log-odds ``(S, N)`` of the sticks that give the logistic fusion of intercepts ``(S,)`` and slopes ``(S, M)``."""
+    eta = intercept[:, None] + slope @ lattice.centre.T
+    near = np.maximum((slope[:, None, :] * lattice.step).min(axis=2), NEAR)
+    return eta + lattice.side * (log_expit(near - lattice.side * eta) + np.log(-np.expm1(-near)))
+
+
+def build_surface_model(data: dict[str, np.ndarray], degrees: tuple[int, ...]) -> "pm.Model":
+    """Build the model of intercept, slopes, roughness, field and coefficients.
+
+    `data` holds the basis ``x`` at each distinct row of scores and outcome (cells), their ``outcome`` and ``weight``,
+    the lattice's ``centre``, and ``prior``, the settings of `BernsteinSurfacePriors` in their order.
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    from bayescal.inference.kernels.fill import fill_sticks
+    from bayescal.inference.likelihood import outcomes_given_probability
+
+    lattice = make_lattice(degrees)
+    cells, size = data["x"].shape
+    coords = {"cell": np.arange(cells), "column": np.arange(len(degrees)), "node": np.arange(size)}
+    missing = np.where(np.isinf(lattice.step), 1e30, lattice.step)
+    with pm.Model(coords=coords) as model:
+        x = pm.Data("x", data["x"], dims=("cell", "node"))
+        outcome = pm.Data("outcome", data["outcome"], dims="cell")
+        weight = pm.Data("weight", data["weight"], dims="cell")
+        prior = pm.Data("prior", data["prior"])
+        centre = pm.Data("centre", data["centre"], dims=("node", "column"))
+        intercept = pm.Normal("intercept", prior[0], prior[1])
+        slope = pm.LogNormal("slope", prior[2], prior[3], dims="column")
+        roughness = pm.HalfNormal("roughness", prior[4])
+        field = pm.Normal("field", 0.0, 1.0, dims="node")
+        eta = intercept + pt.dot(centre, slope)
+        near = pt.maximum((slope * missing).min(axis=1), NEAR)
+        towards = -pt.softplus(lattice.side * eta - near) + pt.log(-pt.expm1(-near))
+        sticks = pm.Deterministic(
+            "sticks", eta + lattice.side * towards + roughness * pt.dot(lattice.field, field), dims="node"
+        )
+        beta, rest = fill_sticks(sticks, lattice.order, lattice.side, lattice.inwards)
+        pm.Deterministic("coefficients", beta, dims="node")
+        probability = pt.switch(pt.eq(outcome, 1), pt.dot(x, beta), pt.dot(x, rest))
+        outcomes_given_probability(probability, outcome, weight)
+    return model
+
+
+def surface_draws(
+    rng: np.random.Generator, size: int, prior: np.ndarray, degrees: tuple[int, ...]
+) -> dict[str, np.ndarray]:
+    """Prior draws of everything in `build_surface_model`."""
+    lattice = make_lattice(degrees)
+    intercept = rng.normal(prior[0], prior[1], size)
+    slope = rng.lognormal(prior[2], prior[3], (size, len(degrees)))
+    roughness = np.abs(rng.normal(0.0, prior[4], size))
+    field = rng.normal(size=(size, len(lattice.nodes)))
+    sticks = centre_sticks(intercept, slope, lattice) + roughness[:, None] * field @ lattice.field.T
+    return {
+        "intercept": intercept,
+        "slope": slope,
+        "roughness": roughness,
+        "field": field,
+        "sticks": sticks,
+        "coefficients": coefficients_and_complements(sticks, degrees)[0],
+    }
