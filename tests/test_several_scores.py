@@ -9,7 +9,7 @@ from scipy.special import logit
 import bayescal as bc
 from bayescal.calibrators.binary import Support, group_neighbours
 from bayescal.calibrators.notes import describe_data
-from bayescal.calibrators.scale import learn_log_odds, learn_unit, to_log_odds, to_unit
+from bayescal.calibrators.scale import distinct_rows, learn_log_odds, learn_unit, to_log_odds, to_unit
 from bayescal.validation import check_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayescal.ConvergenceWarning")  # too few draws for the gate
@@ -106,6 +106,22 @@ def test_each_column_has_its_own_scale(cases: tuple[np.ndarray, np.ndarray]) -> 
             order = np.argsort(scores[:, j])
             own = learn(scores[order, j], weight[order], "raw")
             np.testing.assert_allclose(together[:, j], transform(scores[:, j], own, "raw"))
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize("n", [0, 1, 2000])
+def test_distinct_rows_are_those_of_numpy(n: int, columns: int, random_seed: int) -> None:
+    rng = np.random.default_rng(random_seed)
+    for scores in (
+        rng.integers(-3, 4, (n, columns)),
+        rng.random((n, columns)).round(1) - 0.5,
+        rng.random((n, columns)),
+    ):
+        distinct, inverse = distinct_rows(scores)
+        expected, expected_inverse = np.unique(scores, axis=0, return_inverse=True)
+        assert distinct.dtype == scores.dtype
+        np.testing.assert_array_equal(distinct, expected)
+        np.testing.assert_array_equal(inverse, expected_inverse.ravel())
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])

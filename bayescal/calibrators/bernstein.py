@@ -258,12 +258,15 @@ class BernsteinCalibrator(BinaryCalibrator):
 
     def _normal_equations(self, support: Support, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
         """Gram matrix ``(N, N)`` and moments ``(N,)`` of the basis, per case, in blocks of rows."""
+        import threadpoolctl
+
         n, gram, target = support.totals.sum(), 0.0, 0.0
-        for start in range(0, len(support.u), BLOCK):
-            part = slice(start, start + BLOCK)
-            basis = self._features(support.u[part], scale)
-            gram = gram + (basis.T * support.totals[part]) @ basis / n
-            target = target + basis.T @ support.positives[part] / n
+        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):  # products too small to share among threads
+            for start in range(0, len(support.u), BLOCK):
+                part = slice(start, start + BLOCK)
+                basis = self._features(support.u[part], scale)
+                gram = gram + (basis.T * support.totals[part]) @ basis / n
+                target = target + basis.T @ support.positives[part] / n
         return np.asarray(gram), np.asarray(target)
 
     def _prior_draws(self, rng: np.random.Generator, size: int, priors: Priors, scale: Scale) -> Parameters:
@@ -282,8 +285,8 @@ def bernstein_basis(t: np.ndarray, degree: int) -> np.ndarray:
     """Basis polynomials ``C(K, k) t^k (1 - t)^(K - k)`` at t ``(m,)`` in [0, 1], ``(m, K + 1)``. Wang & Liu, Eq. 9."""
     k = np.arange(degree + 1)
     choose = np.exp(gammaln(degree + 1) - gammaln(k + 1) - gammaln(degree - k + 1))
-    t = np.clip(t, 0.0, 1.0)[:, None]
-    return choose * t**k * (1 - t) ** (degree - k)
+    t = np.clip(t, 0.0, 1.0)
+    return choose * np.vander(t, degree + 1, increasing=True) * np.vander(1 - t, degree + 1)
 
 
 def prior_base(degree: int) -> np.ndarray:

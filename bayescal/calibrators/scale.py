@@ -22,8 +22,13 @@ def distinct_rows(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct scores or rows of scores, sorted, and for each row which of them it is."""
     if scores.ndim == 1:
         return np.unique(scores, return_inverse=True)
-    distinct, inverse = np.unique(scores, axis=0, return_inverse=True)
-    return distinct, inverse.reshape(-1)
+    group = np.zeros(len(scores), dtype=np.int64)
+    for column in scores.T:  # np.unique(axis=0) compares rows one by one, at ten times the cost
+        values, rank = np.unique(column, return_inverse=True)
+        groups, group = np.unique(group * len(values) + rank, return_inverse=True)
+    distinct = np.empty((len(groups), scores.shape[1]), scores.dtype)
+    distinct[group] = scores
+    return distinct, group
 
 
 def learn_log_odds(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> Scale:
