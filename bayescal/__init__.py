@@ -27,6 +27,7 @@ _PUBLIC = {
     "plot_reliability": "plots.reliability",
     "plot_calibration_map": "plots.calibration_map",
     "plot_prior_posterior": "plots.prior_posterior",
+    "plot_surface": "plots.surface",
     "ConvergenceWarning": "validation",
     "CalibrationWarning": "validation",
     "NoPosteriorError": "validation",

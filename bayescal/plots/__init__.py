@@ -17,6 +17,7 @@ GREEN = "#009E73"
 PURPLE = "#CC79A7"
 BLACK = "#000000"
 GREY = "#777777"
+KIND = {"proba": "stated probability of {}", "logit": "stated log-odds of {}", "raw": "larger: {} is likelier"}
 MEMBER_STYLES = ((VERMILLION, "--"), (GREEN, "-."), (PURPLE, (0, (5, 1))), (BLACK, (0, (1, 1))))
 
 LEGEND_LINE, LEGEND_WIDTH = 0.175, 2.5  # inches, of small text where the font size is 10
@@ -59,10 +60,12 @@ def class_name(label: object) -> str:
     return f"class {_short(label, 14)}"
 
 
-def score_name(calibrator: Calibrator) -> str:
-    """What the score is called: the column that the fit saw, or just the score."""
+def score_name(calibrator: Calibrator, column: int = 0) -> str:
+    """What a score is called: the column that the fit saw, or just the score, or its number among several."""
     names = getattr(calibrator, "feature_names_in_", None)
-    return "score" if names is None or len(names) != 1 else f"score {_short(names[0], 20)}"
+    if names is not None and len(names) == calibrator._n_scores:
+        return f"score {_short(names[column], 20)}"
+    return "score" if calibrator._n_scores == 1 else f"score column {column}"
 
 
 def _short(name: object, longest: int) -> str:
@@ -71,11 +74,20 @@ def _short(name: object, longest: int) -> str:
     return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
 
 
-def score_grid(low: float, high: float, seen: np.ndarray) -> np.ndarray:
-    """Scores to draw a curve through: even steps, and finer where cases are dense."""
+def map_limits(seen: np.ndarray, score_kind: str) -> tuple[float, float]:
+    """Ends of a score's axis: all probabilities, or the range of the scores seen and a little more."""
+    if score_kind == "proba":
+        return 0.0, 1.0
+    low, high = float(seen.min()), float(seen.max())
+    margin = 0.05 * (high - low) if high > low else 1.0
+    return low - margin, high + margin
+
+
+def score_grid(low: float, high: float, seen: np.ndarray, steps: int = 400) -> np.ndarray:
+    """Scores to draw at: even steps, and finer where cases are dense."""
     inside = seen[(seen >= low) & (seen <= high)]
-    dense = np.quantile(inside, np.linspace(0, 1, 101)) if inside.size else inside
-    return np.union1d(np.linspace(low, high, 401), dense)
+    dense = np.quantile(inside, np.linspace(0, 1, min(steps, 100) + 1)) if inside.size else inside
+    return np.union1d(np.linspace(low, high, steps + 1), dense)
 
 
 def legend_place(

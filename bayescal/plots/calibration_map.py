@@ -13,19 +13,20 @@ from bayescal.plots import (
     BLACK,
     BLUE,
     GREY,
+    KIND,
     MEMBER_STYLES,
     VERMILLION,
     axes_or_new,
     class_name,
     draw_band,
     legend_place,
+    map_limits,
     percent,
     score_grid,
     score_name,
 )
 from bayescal.validation import ParameterValueError, check_fraction
 
-KIND = {"proba": "stated probability of {}", "logit": "stated log-odds of {}", "raw": "larger: {} is likelier"}
 RUG = 0.035  # distance of the rugs from 0 and 1
 RUG_POSITIONS = 500  # along the axis; closer cases are drawn once
 
@@ -81,7 +82,7 @@ def plot_calibration_map(
     calibrator._require_one_score("plot_calibration_map")
     rows = calibrator._rows if calibrator.score_kind == "proba" else calibrator._require_rows()
     seen = np.empty(0) if rows is None else rows.scores[rows.weight > 0]
-    at = _grid(seen, calibrator.score_kind)
+    at = score_grid(*map_limits(seen, calibrator.score_kind), seen)
     band = _prior_band(calibrator, at, ci_prob) if prior else None
     ax = axes_or_new(ax, (6, 6))
     curves = []
@@ -120,15 +121,6 @@ def plot_calibration_map(
     place = (0.01, (top + 2 * RUG) / height) if corner == "upper left" else (0.99, (0.01 + 2 * RUG) / height)
     ax.legend(loc=corner, bbox_to_anchor=place, borderaxespad=0.0, fontsize="small")
     return ax
-
-
-def _grid(seen: np.ndarray, score_kind: str) -> np.ndarray:
-    """All probabilities, or the range of the scores seen and a little more."""
-    if score_kind == "proba":
-        return score_grid(0.0, 1.0, seen)
-    low, high = seen.min(), seen.max()
-    margin = 0.05 * (high - low) if high > low else 1.0
-    return score_grid(low - margin, high + margin, seen)
 
 
 def _prior_band(calibrator: Calibrator, at: np.ndarray, ci_prob: float) -> np.ndarray:
