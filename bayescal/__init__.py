@@ -19,6 +19,7 @@ _PUBLIC = {
     "BetaCalibrator": "calibrators.beta",
     "IsotonicCalibrator": "calibrators.isotonic",
     "BernsteinCalibrator": "calibrators.bernstein",
+    "CopulaCalibrator": "calibrators.copula",
     "MRMICCalibrator": "calibrators.mrmic",
     "StackedCalibrator": "calibrators.stacked",
     "build_model": "registry",

@@ -79,7 +79,7 @@ def test_conditional_is_the_integral_of_the_density(name: str, tau: float) -> No
 @pytest.mark.parametrize("tau", [0.02, 0.3, 0.6, 0.9])
 @pytest.mark.parametrize("name", DEPENDENT)
 def test_tau_is_kendalls(name: str, tau: float) -> None:
-    # tau = 1 - 4 E h(U | v) h(V | u) over uniform u, v (Nelsen 2006, Eq. 5.1.12)
+    # tau = 1 - 4 E h(U | v) h(V | u) over uniform u, v (Nelsen 2006, section 5.1.1)
     u, weight = logit_nodes(700)
     h = conditional(name, u[:, None], u, tau)
     found = 1 - 4 * np.einsum("ij,i,j->", h * h.T, weight, weight)

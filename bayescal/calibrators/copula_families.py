@@ -111,7 +111,7 @@ def student_score(u: Array) -> Array:
     """Quantile of Student's t with 4 degrees of freedom.
 
     With cos(phi) = 2 sqrt(u (1 - u)), t^2 / 4 = cos(phi / 3) / cos(phi) - 1 = 2 sin(phi / 3) sin(2 phi / 3) / cos(phi).
-    Shaw (2006), Eq. 36.
+    Shaw (2006), "Sampling Student's t distribution".
     """
     cosine = 2 * np.sqrt(u * (1 - u))
     phi = np.arctan2(np.abs(1 - 2 * u), cosine)

@@ -4,8 +4,9 @@
     uv run python models/reference/card.py --write         # put them into the docstrings of models/*.py as well
 
 Prior predictive: probabilities q at five scores, how far q is from the score on average over the scores, and the share
-of positives, each with its 5 %, 50 % and 95 % quantile over prior draws, for cases at s = 0.01, 0.02, ..., 0.99. Plain
-NUTS: how the file itself mixes when it is sampled as it stands, on the data of `niamey.json`.
+of positives, each with its 5 %, 50 % and 95 % quantile over prior draws, for cases at s = 0.01, 0.02, ..., 0.99 (both
+scores at s where a model takes two). Plain NUTS: how the file itself mixes when it is sampled as it stands, on the data
+of `niamey.json` (with the ensemble and its logistic correction for two scores).
 """
 
 import importlib.util
@@ -20,7 +21,9 @@ import numpy as np
 import pymc as pm
 
 HERE = Path(__file__).parent
-NAMES = ("platt", "beta", "isotonic", "bernstein")
+NAMES = ("platt", "beta", "isotonic", "bernstein", "copula")
+OF_TWO = ("copula",)  # models of two scores
+RAIN = HERE.parents[1] / "bayescal/data/rain_niamey.csv"
 SCORES = np.arange(1, 100) / 100
 SHOWN = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 PROBABILITIES = np.array([0.05, 0.5, 0.95])
@@ -47,7 +50,8 @@ def add_probability(model: pm.Model) -> None:
 
 def prior_predictive(name: str, draws: int = 20_000) -> np.ndarray:
     """Quantiles ``(3, 7)``: of q at the scores in `SHOWN`, of the mean of abs(q - s), and of the share of positives."""
-    model = load(name).model(SCORES, np.zeros(len(SCORES), dtype=int))
+    scores = np.column_stack([SCORES, SCORES]) if name in OF_TWO else SCORES
+    model = load(name).model(scores, np.zeros(len(SCORES), dtype=int))
     add_probability(model)
     with model:
         drawn = pm.sample_prior_predictive(draws, var_names=["q", "y"], random_seed=SEED)
@@ -60,7 +64,11 @@ def prior_predictive(name: str, draws: int = 20_000) -> np.ndarray:
 def plain_nuts(name: str) -> dict[str, float]:
     """Convergence of 4 x 1000 draws of the specification."""
     data = json.loads((HERE / "niamey.json").read_text(encoding="utf-8"))
-    with load(name).model(np.array(data["scores"]), np.array(data["y"])):
+    scores = np.array(data["scores"])
+    if name in OF_TWO:
+        rain = np.genfromtxt(RAIN, delimiter=",", names=True, dtype=None, encoding="utf-8")
+        scores = np.column_stack([rain["ens"], rain["logistic"]])
+    with load(name).model(scores, np.array(data["y"])):
         tree = pm.sample(
             1000, tune=1000, chains=4, target_accept=0.9, nuts_sampler="nutpie", random_seed=SEED, progressbar=False
         )
