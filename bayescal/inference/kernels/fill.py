@@ -14,7 +14,7 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
-VERSION = 1  # of the kernels below; PyTensor's disk cache holds compiled ones by it
+VERSION = 2  # of the kernels below; PyTensor's disk cache holds compiled ones by it
 
 
 def fill_nodes(
@@ -33,7 +33,7 @@ def fill_nodes(
             continue
         j = neighbours[i, 0]
         for k in neighbours[i]:
-            if side[i] * (beta[k] - beta[j]) > 0 or (beta[k] == beta[j] and side[i] * (rest[j] - rest[k]) > 0):
+            if side[i] * (beta[k] - beta[j] if beta[j] < 0.5 else rest[j] - rest[k]) > 0:  # the exact difference
                 j = k
         if side[i] > 0:
             beta[i], rest[i] = beta[j] + rest[j] * up, rest[j] * down
@@ -62,7 +62,7 @@ def fill_nodes_gradient(
             continue
         j = neighbours[i, 0]
         for k in neighbours[i]:
-            if side[i] * (beta[k] - beta[j]) > 0 or (beta[k] == beta[j] and side[i] * (rest[j] - rest[k]) > 0):
+            if side[i] * (beta[k] - beta[j] if beta[j] < 0.5 else rest[j] - rest[k]) > 0:  # the exact difference
                 j = k
         if side[i] > 0:
             gradient[i] = up * down * rest[j] * (b[i] - r[i])
