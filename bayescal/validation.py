@@ -281,11 +281,14 @@ def _numeric(values: Any, name: str, error: type[ValueError] = ScoreValueError) 
 def _refuse_not_finite(array: np.ndarray, name: str) -> None:
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
-        position = f"row {bad[0][0]}" + (f", column {bad[0][1]}" if array.ndim == 2 else "")
         raise ScoreValueError(
             f"{name} must be finite; {len(bad)} of {array.size} values are NaN or infinite, first "
-            f"{array[tuple(bad[0])].item()!r} at {position}. Drop or impute these rows."
+            f"{array[tuple(bad[0])].item()!r} at {_position(bad[0])}. Drop or impute these rows."
         )
+
+
+def _position(index: np.ndarray) -> str:
+    return f"row {index[0]}" + (f", column {index[1]}" if len(index) == 2 else "")
 
 
 def _probabilities(array: np.ndarray, name: str) -> np.ndarray:
@@ -294,8 +297,8 @@ def _probabilities(array: np.ndarray, name: str) -> np.ndarray:
         value = array[tuple(bad[0])].item()
         raise ScoreValueError(
             f"{name} must lie in [0, 1] when score_kind='proba'; {len(bad)} of {array.size} do not, first {value!r} at "
-            f"row {bad[0][0]}. Divide percentages by 100. Pass score_kind='logit' for log-odds or score_kind='raw' for "
-            "decision values, before fitting."
+            f"{_position(bad[0])}. Divide percentages by 100. Pass score_kind='logit' for log-odds or score_kind='raw' "
+            "for decision values, before fitting."
         )
     return np.clip(array, 0.0, 1.0)
 

@@ -50,6 +50,14 @@ def test_prediction_takes_the_columns_of_the_fit(cases: tuple[np.ndarray, np.nda
     assert cal.predict_proba(np.empty((0, 3))).shape == (0, 2)
 
 
+def test_a_score_outside_its_domain_is_found_in_its_column(cases: tuple[np.ndarray, np.ndarray]) -> None:
+    scores, y = cases
+    for value, says in ((1.2, r"lie in \[0, 1\].*1\.2 at row 5, column 2"), (np.nan, "finite.*at row 5, column 2")):
+        scores[5, 2] = value
+        with pytest.raises(bc.ScoreValueError, match=says):
+            fuse().fit(scores, y)
+
+
 def test_calibrators_of_one_score_refuse_several(cases: tuple[np.ndarray, np.ndarray]) -> None:
     for calibrator in (bc.BetaCalibrator(), bc.IsotonicCalibrator()):
         with pytest.raises(bc.ScoreValueError, match="one column"):
