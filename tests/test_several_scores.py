@@ -48,6 +48,8 @@ def test_prediction_takes_the_columns_of_the_fit(cases: tuple[np.ndarray, np.nda
     alike = np.array([[0.3, 0.7], [0.5, 0.5]])  # sum to 1, and are two classifiers' all the same
     assert two.predict_proba(alike).shape == (2, 2)
     assert cal.predict_proba(np.empty((0, 3))).shape == (0, 2)
+    surface = bc.BernsteinCalibrator(inference="point").fit(scores[:, :2], y)
+    assert surface.predict_proba(np.empty((0, 2))).shape == (0, 2)
 
 
 def test_a_score_outside_its_domain_is_found_in_its_column(cases: tuple[np.ndarray, np.ndarray]) -> None:

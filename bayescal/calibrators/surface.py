@@ -110,7 +110,7 @@ def surface_basis(t: np.ndarray, degrees: tuple[int, ...]) -> np.ndarray:
 
     basis = bernstein_basis(t[:, 0], degrees[0])
     for column, k in zip(t.T[1:], degrees[1:], strict=True):
-        basis = (basis[:, :, None] * bernstein_basis(column, k)[:, None, :]).reshape(len(t), -1)
+        basis = (basis[:, :, None] * bernstein_basis(column, k)[:, None, :]).reshape(len(t), basis.shape[1] * (k + 1))
     return basis
 
 
