@@ -18,7 +18,8 @@ cases.
 Priors
     raw ~ Normal(0, 1)           of each term of base and tilt, times the standard deviation of that term:
         exponent_sd = 1          of log p and log(1 - p): p between flat and beta with exponents of 2
-        curvature_sd = 0.5       of their squares: normal tails are at -0.15
+        curvature_sd = 0.5       of their squares: normal tails are at -0.15. Wide, so that a few cases say nothing of a
+                                 tail; without curvature, normal tails were taken for exponential ones
         bend / k                 of cos(k pi a): smoother bends are larger
     tilt = 0.7                   mean of the tilt in log p, and with the other sign in log(1 - p): an AUC of about 0.8
     bend ~ HalfNormal(1)         size of the bends; a factor e in the density is common
