@@ -27,7 +27,9 @@ from bayescal.registry import CALIBRATORS
 MODELS = Path(__file__).parents[1] / "models"
 REFERENCE = MODELS / "reference"
 NAMES = sorted(path.stem for path in MODELS.glob("*.py"))
-ONE_SCORE = [name for name in NAMES if CALIBRATORS[name].columns != "several"]  # the others have tests of their own
+ONE_SCORE = [  # the others have tests of their own
+    name for name, entry in sorted(CALIBRATORS.items()) if entry.priors_name and entry.columns != "several"
+]
 SIZES = ("degree", "steps")  # arguments of a specification that are no prior settings
 RUN = Mode(linker="py", optimizer="fast_run")  # all rewrites of the default mode, nothing compiled
 
