@@ -44,7 +44,7 @@ def cases(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return scores, (rng.random(n) < 1 / (1 + ((1 - scores) / scores) ** 0.5)).astype(int)
 
 
-def plain_pymc(model: str, scores: np.ndarray, y: np.ndarray) -> None:
+def plain_pymc(model: str, scores: np.ndarray, y: np.ndarray, **sizes: int) -> None:
     """The model's specification, sampled as a script would."""
     import importlib.util
 
@@ -54,7 +54,7 @@ def plain_pymc(model: str, scores: np.ndarray, y: np.ndarray) -> None:
     spec = importlib.util.spec_from_file_location(f"models_{model}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    with module.model(scores, y):
+    with module.model(scores, y, **sizes):
         pm.sample(draws=1000, tune=500, chains=4, target_accept=0.9, random_seed=1, progressbar=False)
 
 
@@ -62,22 +62,23 @@ def fits(rows: list[dict[str, object]]) -> None:
     """Second fits in a process, everything that `fit` does included."""
     from bayescal.registry import CALIBRATORS
 
-    for model, n, limit in (("platt", 200, 0.6), ("beta", 200, 0.6), ("bernstein", 300, 1.5)):
+    degree = {"degree": 8}
+    for model, n, sizes, limit in (("platt", 200, {}, 0.6), ("beta", 200, {}, 0.6), ("bernstein", 300, degree, 1.5)):
         cls = CALIBRATORS[model].load()
-        cls(random_state=0).fit(*cases(n, 0))  # compiles
+        cls(random_state=0, **sizes).fit(*cases(n, 0))  # compiles
         seeds = iter(range(1, 100))
 
-        def ours(cls: type = cls, n: int = n, seeds: object = seeds) -> None:
-            cls(random_state=0).fit(*cases(n, next(seeds)))
+        def ours(cls: type = cls, n: int = n, sizes: dict[str, int] = sizes, seeds: object = seeds) -> None:
+            cls(random_state=0, **sizes).fit(*cases(n, next(seeds)))
 
-        def theirs(model: str = model, n: int = n) -> None:
-            plain_pymc(model, *cases(n, 1))
+        def theirs(model: str = model, n: int = n, sizes: dict[str, int] = sizes) -> None:
+            plain_pymc(model, *cases(n, 1), **sizes)
 
         theirs()  # fills PyTensor's cache on disk
         mine, plain = in_turn(ours, theirs, 3)
         rows.append(
             {
-                "what": f"second fit, {model}, n = {n}, 4 x 1000 draws",
+                "what": f"second fit, {model}{' K = 8' if sizes else ''}, n = {n}, 4 x 1000 draws",
                 "seconds": mine,
                 "limit": limit,
                 "peer": "pm.sample of models/",
