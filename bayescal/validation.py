@@ -16,6 +16,7 @@ import pandas as pd
 SCORE_KINDS = ("proba", "logit", "raw")
 PROBA_TOLERANCE = 1e-6  # rounding of a float32 softmax; values this far outside [0, 1] are clipped
 LARGEST = {"logit": 1e6, "raw": 1e150}  # beyond, these are no log-odds, or have no square
+WEIGHTS = (1e-12, 1e12)  # outside, sums of weights and of their logs lose the other rows
 PAIR_TOLERANCE = 1e-5  # |p0 + p1 - 1| of a float32 pair
 
 
@@ -152,6 +153,8 @@ def check_labels(y: Any, n: int, *, classes: Sequence[Any] | None = None, name: 
 
 def label_values(y: Any, n: int, *, name: str = "y") -> np.ndarray:
     """Labels as a one-dimensional array of one sortable type, none missing, none continuous."""
+    if np.ma.is_masked(y):
+        raise LabelValueError(f"{name} {_masked(y)}. Drop the rows whose outcome is unknown.")
     values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -199,6 +202,13 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray | None:
         raise WeightValueError(
             f"sample_weight must be finite and nonnegative; {bad.size} of {n} are not, first {weight[bad[0]].item()!r} "
             f"at row {bad[0]}. Weights count how many cases a row stands for."
+        )
+    far = np.flatnonzero((weight > 0) & ((weight < WEIGHTS[0]) | (weight > WEIGHTS[1])))
+    if far.size:
+        raise WeightValueError(
+            f"sample_weight must be 0 or within [{WEIGHTS[0]:g}, {WEIGHTS[1]:g}]; {far.size} of {n} are not, first "
+            f"{weight[far[0]].item()!r} at row {far[0]}. Weights count the cases that a row stands for; multiply them by "
+            "a constant."
         )
     if not weight.any():
         raise WeightValueError(
@@ -254,6 +264,8 @@ def _feature_names(scores: Any) -> np.ndarray | None:
 def _numeric(values: Any, name: str, error: type[ValueError] = ScoreValueError) -> np.ndarray:
     if hasattr(values, "toarray"):
         raise error(f"{name} is a sparse matrix. Pass a dense array.")
+    if np.ma.is_masked(values):
+        raise error(f"{name} {_masked(values)}. Drop or impute them first.")
     if hasattr(values, "isna") and hasattr(values, "to_numpy"):
         missing = np.asarray(values.isna())
         if missing.any():
@@ -276,6 +288,12 @@ def _numeric(values: Any, name: str, error: type[ValueError] = ScoreValueError) 
         raise error(
             f"{name} must hold numbers in rows of equal length, got {type(values).__name__}: {problem}."
         ) from None
+
+
+def _masked(values: Any) -> str:
+    """What is hidden in a masked array, whose plain array would show the fillers as data."""
+    rows = np.argwhere(np.ma.getmaskarray(values))[:, 0]
+    return f"has {len(rows)} masked values in {len(values)} rows, first at row {rows[0]}"
 
 
 def _refuse_not_finite(array: np.ndarray, name: str) -> None:

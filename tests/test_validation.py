@@ -1,0 +1,47 @@
+"""Inputs that would be fitted as something they are not, and must be refused."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bayescal as bc
+
+SCORES = np.linspace(0.05, 0.95, 20)
+Y = np.tile([0, 1], 10)
+MASK = np.arange(20) == 7
+
+
+def fit(scores: Any, y: Any, weight: Any = None) -> bc.PlattCalibrator:
+    return bc.PlattCalibrator(inference="point").fit(scores, y, weight)
+
+
+def test_masked_values_are_missing_values() -> None:
+    with pytest.raises(bc.ScoreValueError, match=r"scores has 1 masked values in 20 rows, first at row 7"):
+        fit(np.ma.masked_array(SCORES, MASK), Y)
+    with pytest.raises(bc.LabelValueError, match=r"y has 1 masked values in 20 rows, first at row 7"):
+        fit(SCORES, np.ma.masked_array(Y, MASK))
+    with pytest.raises(bc.WeightValueError, match=r"sample_weight has 1 masked values in 20 rows, first at row 7"):
+        fit(SCORES, Y, np.ma.masked_array(np.ones(20), MASK))
+    with pytest.raises(bc.ScoreValueError, match="first at row 7"):
+        fit(SCORES, Y).predict_proba(np.ma.masked_array(SCORES[:, None], MASK))
+    nothing_hidden = np.ma.masked_array(SCORES, np.zeros(20, dtype=bool))
+    np.testing.assert_array_equal(fit(nothing_hidden, Y).predict_proba(SCORES), fit(SCORES, Y).predict_proba(SCORES))
+
+
+@pytest.mark.parametrize("far", [1e300, 2e12, 1e-13, 1e-300])
+def test_weights_that_drown_or_vanish_are_refused(far: float) -> None:
+    weight = np.where(MASK, far, 1.0)
+    with pytest.raises(bc.WeightValueError, match=r"0 or within \[1e-12, 1e\+12\]; 1 of 20 are not, first .* at row 7"):
+        fit(SCORES, Y, weight)
+
+
+@pytest.mark.parametrize("name", ["PlattCalibrator", "BetaCalibrator", "IsotonicCalibrator", "BernsteinCalibrator"])
+@pytest.mark.parametrize("size", [1e-12, 1e12])
+def test_the_smallest_and_the_largest_weights_are_answered(name: str, size: float) -> None:
+    calibrator = getattr(bc, name)(inference="point")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bc.CalibrationWarning)  # of hardly any cases
+        p = calibrator.fit(SCORES, Y, np.full(20, size)).predict_proba(SCORES)
+    assert np.isfinite(p).all()
