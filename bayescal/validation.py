@@ -207,8 +207,8 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray | None:
     if far.size:
         raise WeightValueError(
             f"sample_weight must be 0 or within [{WEIGHTS[0]:g}, {WEIGHTS[1]:g}]; {far.size} of {n} are not, first "
-            f"{weight[far[0]].item()!r} at row {far[0]}. Weights count the cases that a row stands for; multiply them by "
-            "a constant."
+            f"{weight[far[0]].item()!r} at row {far[0]}. Weights count the cases that a row stands for; multiply them "
+            "by a constant."
         )
     if not weight.any():
         raise WeightValueError(
