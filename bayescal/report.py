@@ -23,7 +23,8 @@ from bayescal import __version__
 from bayescal.calibrators.base import Calibrator
 from bayescal.evaluation.miscalibration import MEASURES, miscalibration
 from bayescal.plots.calibration_map import plot_calibration_map
-from bayescal.plots.reliability import plot_reliability
+from bayescal.plots.reliability import observed_shares, plot_reliability
+from bayescal.plots.surface import plot_surface
 from bayescal.registry import CALIBRATORS
 
 SCHEMA = 1  # of summary.json
@@ -34,6 +35,7 @@ SCORE_KIND_WORDS = {
     "logit": "log-odds",
     "raw": "a number that grows with the probability",
 }
+LEVELS = ("low", "middle", "high")
 PASSED = "R-hat, effective sample sizes, divergences and energy are all within their limits."
 DPI = 150
 
@@ -43,7 +45,7 @@ class Source:
     """Where the calibration rows came from: names, never a path of the machine."""
 
     file: str
-    score: str
+    scores: tuple[str, ...]
     label: str
     weight: str | None = None
 
@@ -69,11 +71,11 @@ def summarise(
     Returns
     -------
     dict
-        Keys ``schema``, ``data``, ``settings``, ``priors``, ``stacking``, ``miscalibration``, ``map``,
-        ``diagnostics``, ``warnings``, ``versions``. What does not apply to the fit is None; what cannot be computed is
-        None too.
+        Keys ``schema``, ``data``, ``settings``, ``priors``, ``stacking``, ``miscalibration`` and ``map`` (one score),
+        ``combinations`` and ``observed`` (several), ``diagnostics``, ``warnings``, ``versions``. What does not apply to
+        the fit is None; what cannot be computed is None too.
     """
-    posterior = not calibrator._is_point
+    posterior, several = not calibrator._is_point, len(source.scores) > 1
     return _plain(
         {
             "schema": SCHEMA,
@@ -90,8 +92,10 @@ def summarise(
             },
             "priors": _priors(calibrator) if posterior else None,
             "stacking": _stacking(calibrator),
-            "miscalibration": _miscalibration(calibrator, ci_prob),
-            "map": _map(calibrator, ci_prob),
+            "miscalibration": None if several else _miscalibration(calibrator, ci_prob),
+            "map": None if several else _map(calibrator, ci_prob),
+            "combinations": _combinations(calibrator, source.scores, ci_prob) if several else None,
+            "observed": _observed(calibrator, ci_prob) if several else None,
             "diagnostics": _diagnostics(calibrator) if posterior else None,
             "warnings": messages,
             "versions": {
@@ -116,25 +120,27 @@ def draw_figures(calibrator: Calibrator, *, ci_prob: float) -> dict[str, bytes]:
     Returns
     -------
     dict of str to bytes
-        PNG files by name: ``reliability.png`` and ``calibration_map.png``.
+        PNG files by name: ``reliability.png`` and ``calibration_map.png``, or ``surface.png`` of several scores.
     """
-
-    def png(plot: Any, **settings: Any) -> bytes:
-        # no pyplot: it would choose a back end for the screen, and keep the figure
-        figure = Figure(figsize=(6, 6), layout="constrained")
-        FigureCanvasAgg(figure)
-        file = io.BytesIO()
-        with warnings.catch_warnings():
-            # a name in letters that the font lacks stands in the text of the page
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
-            plot(calibrator, ci_prob=ci_prob, ax=figure.add_subplot(), **settings)
-            figure.savefig(file, format="png", dpi=DPI)
-        return file.getvalue()
-
+    if calibrator._n_scores > 1:
+        return {"surface.png": _png(plot_surface, calibrator, ci_prob, panels=1 if calibrator._is_point else 2)}
     return {
-        "reliability.png": png(plot_reliability, which="both"),
-        "calibration_map.png": png(plot_calibration_map),
+        "reliability.png": _png(plot_reliability, calibrator, ci_prob),
+        "calibration_map.png": _png(plot_calibration_map, calibrator, ci_prob),
     }
+
+
+def _png(plot: Any, calibrator: Calibrator, ci_prob: float, panels: int = 1) -> bytes:
+    # no pyplot: it would choose a back end for the screen, and keep the figure
+    figure = Figure(figsize=(6, 6) if panels == 1 else (5.6 * panels, 5.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        # a name in letters that the font lacks stands in the text of the page
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        plot(calibrator, ci_prob=ci_prob, ax=figure.subplots(1, panels))
+        figure.savefig(file, format="png", dpi=DPI)
+    return file.getvalue()
 
 
 def render_report(summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
@@ -203,7 +209,11 @@ def digits_of(summary: Mapping[str, Any]) -> int:
     >>> digits_of({"map": [{"mean": 0.03, "within_observed_scores": True}]})
     3
     """
-    smallest = min((row["mean"] for row in summary["map"] if row["within_observed_scores"]), default=1.0)
+    if summary["map"] is None:
+        means = [row["mean"] for row in summary["combinations"] if row["cases"]]
+    else:
+        means = [row["mean"] for row in summary["map"] if row["within_observed_scores"]]
+    smallest = min(means, default=1.0)
     return 2 + int(smallest < 0.05) + int(smallest < 0.005)
 
 
@@ -227,19 +237,19 @@ def format_percent(value: float) -> str:
 
 def _data_facts(calibrator: Calibrator, source: Source) -> dict[str, Any]:
     rows = calibrator._require_rows()
-    used = rows.weight > 0
+    columns = rows.scores.reshape(len(rows.scores), -1)
+    seen = columns[rows.weight > 0].T
     positives = float(rows.weight @ rows.positive)
     total = float(rows.weight.sum())
     return {
         "file": source.file,
         "rows": len(rows.scores),
         "cases": total,
-        "score": source.score,
         "score_kind": calibrator.score_kind,
-        "score_min": rows.scores[used].min(),
-        "score_max": rows.scores[used].max(),
-        "score_mean": float(rows.weight @ rows.scores) / total,
-        "distinct_scores": len(np.unique(rows.scores[used])),
+        "scores": [
+            {"name": name, "min": column.min(), "max": column.max(), "mean": mean, "distinct": len(np.unique(column))}
+            for name, column, mean in zip(source.scores, seen, rows.weight @ columns / total, strict=True)
+        ],
         "label": source.label,
         "negative": calibrator.classes_[0],
         "positive": calibrator.classes_[1],
@@ -292,15 +302,62 @@ def _map(calibrator: Calibrator, ci_prob: float) -> list[dict[str, Any]]:
     rows = calibrator._require_rows()
     seen = rows.scores[rows.weight > 0]
     scores = _round_scores(seen, calibrator.score_kind)
+    inside = (scores >= seen.min()) & (scores <= seen.max())
+    return [
+        {"score": score, **row, "within_observed_scores": covered}
+        for score, row, covered in zip(scores, _answers(calibrator, scores, ci_prob), inside, strict=True)
+    ]
+
+
+def _answers(calibrator: Calibrator, scores: np.ndarray, ci_prob: float) -> list[dict[str, Any]]:
+    """Mean, sd, lower and upper at each row; the mean alone of a point estimate."""
     if calibrator._is_point:
         table = pd.DataFrame({"mean": calibrator.predict_proba(scores)[:, 1], "sd": None, "lower": None, "upper": None})
     else:
         table = calibrator.predict_table(scores, ci_prob=ci_prob)
-    inside = (scores >= seen.min()) & (scores <= seen.max())
-    return [
-        {"score": score, **row, "within_observed_scores": covered}
-        for score, row, covered in zip(scores, table.to_dict("records"), inside, strict=True)
+    return table.to_dict("records")
+
+
+def _combinations(calibrator: Calibrator, names: tuple[str, ...], ci_prob: float) -> list[dict[str, Any]]:
+    """The probability where scores agree and where one disagrees, and the cases in the same thirds of all scores.
+
+    Low, middle and high are the 1/6, 1/2 and 5/6 quantiles of each score: the medians of its thirds.
+    """
+    rows = calibrator._require_rows()
+
+    def quantiles(shares: list[float]) -> np.ndarray:
+        return np.quantile(rows.scores, shares, axis=0, weights=rows.weight, method="inverted_cdf")
+
+    values = quantiles([1 / 6, 1 / 2, 5 / 6])
+    third = (rows.scores > quantiles([1 / 3, 2 / 3])[:, None]).sum(axis=0)
+    size = len(names)
+    odd_one_out = [
+        [odd if j == k else rest for j in range(size)] for odd, rest in ((2, 0), (0, 2)) for k in range(size)
     ]
+    found: dict[tuple[float, ...], dict[str, Any]] = {}  # of equal combinations, which ties make, the first
+    for levels in [[level] * size for level in range(3)] + odd_one_out:
+        at = values[levels, range(size)]
+        alike = ((third == levels) | (rows.scores == at)).all(axis=1)
+        combination = {
+            "scores": dict(zip(names, at, strict=True)),
+            "levels": {name: LEVELS[level] for name, level in zip(names, levels, strict=True)},
+            "cases": rows.weight @ alike,
+            "positives": rows.weight @ (alike * rows.positive),
+        }
+        found.setdefault(tuple(at), combination)
+    answers = _answers(calibrator, np.array(list(found)), ci_prob)
+    return [combination | answer for combination, answer in zip(found.values(), answers, strict=True)]
+
+
+def _observed(calibrator: Calibrator, ci_prob: float) -> list[dict[str, Any]]:
+    """Fitted probabilities of the calibration rows in up to five groups, and how often it happened in each."""
+    rows = calibrator._require_rows()
+    used = rows.weight > 0
+    weight = rows.weight[used]
+    fitted = calibrator.predict_proba(rows.scores[used])[:, 1]
+    found = observed_shares(fitted, rows.positive[used], weight, int(np.clip(weight.sum() // 20, 1, 5)), ci_prob)
+    columns = zip(found.x, found.cases, found.share, found.lower, found.upper, strict=True)
+    return [dict(zip(("mean", "cases", "share", "lower", "upper"), row, strict=True)) for row in columns]
 
 
 def _round_scores(seen: np.ndarray, score_kind: str) -> np.ndarray:

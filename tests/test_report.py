@@ -62,8 +62,9 @@ def fitted(score_kind: str = "proba", **settings: Any) -> Calibrator:
     return bc.PlattCalibrator(score_kind, random_state=1, progressbar=False, draws=500, **settings).fit(scores, y)
 
 
-def summary_of(calibrator: Calibrator, messages: tuple[str, ...] = (), **names: str) -> dict[str, Any]:
-    source = Source(**{"file": "cases.csv", "score": "risk", "label": "died", **names})
+def summary_of(calibrator: Calibrator, messages: tuple[str, ...] = (), **names: Any) -> dict[str, Any]:
+    fallback = ("risk",) if calibrator._n_scores == 1 else tuple(calibrator.feature_names_in_)
+    source = Source(**{"file": "cases.csv", "scores": fallback, "label": "died", **names})
     return summarise(calibrator, source, ci_prob=0.8, seed=1, messages=list(messages))
 
 
@@ -120,8 +121,9 @@ def test_summary_counts_cases_by_weight() -> None:
     weighted = bc.PlattCalibrator(inference="point").fit(scores, y, times)
     data = summary_of(weighted, weight="times")["data"]
     assert (data["rows"], data["cases"], data["negatives"], data["positives"]) == (5, 90, 30, 60)
-    assert data["score_mean"] == pytest.approx((20 * 0.1 + 10 * 0.4 + 10 * 0.7 + 50 * 0.9) / 90)
-    assert data["distinct_scores"] == 4
+    (score,) = data["scores"]
+    assert score["mean"] == pytest.approx((20 * 0.1 + 10 * 0.4 + 10 * 0.7 + 50 * 0.9) / 90)
+    assert score["distinct"] == 4
 
 
 def test_priors_come_with_their_reasons(summary: dict[str, Any], stacked: Calibrator) -> None:
@@ -153,6 +155,120 @@ def test_undefined_measures_are_null_and_said() -> None:
     slope = next(row for row in summary["miscalibration"] if row["measure"] == "slope")
     assert slope["mean"] is None and slope["lower"] is None
     assert "not defined" in Page(render_report(summary, draw_figures(constant, ci_prob=0.8))).text
+
+
+# ------------------------------------------------------------------------------
+# several scores
+# ------------------------------------------------------------------------------
+
+
+def two_scores(n: int = 90) -> tuple[pd.DataFrame, np.ndarray]:
+    """Cases of which each score sees a part: steps of two irrational numbers, no randomness."""
+    i = np.arange(n)
+    ecg, lab = (i * 0.6180339887) % 1, (i * 0.7548776662) % 1
+    died = (i * 0.5698402910) % 1 < (ecg + lab) / 2
+    return pd.DataFrame({"ecg": 0.02 + 0.96 * ecg, "lab": 0.02 + 0.96 * lab}), died.astype(int)
+
+
+@pytest.fixture(scope="module")
+def fused() -> Calibrator:
+    return bc.PlattCalibrator(random_state=1, progressbar=False, draws=500).fit(*two_scores())
+
+
+def test_combinations_are_thirds_and_the_librarys_answers(fused: Calibrator) -> None:
+    rows = summary_of(fused)["combinations"]
+    levels = [tuple(row["levels"].values()) for row in rows]
+    assert levels == [("low",) * 2, ("middle",) * 2, ("high",) * 2, ("high", "low"), ("low", "high")]
+    scores, died = two_scores()
+    # 90 different values of each score: thirds are the 30 smallest, the 30 in the middle, the 30 largest
+    third = scores.rank().sub(1).floordiv(30).astype(int).to_numpy()
+    for row, of_row in zip(rows, levels, strict=True):
+        expected = fused.predict_table(pd.DataFrame([row["scores"]]), ci_prob=0.8).iloc[0]
+        assert {name: row[name] for name in expected.index} == pytest.approx(expected.to_dict(), rel=1e-12)
+        alike = (third == [["low", "middle", "high"].index(level) for level in of_row]).all(axis=1)
+        assert (row["cases"], row["positives"]) == (alike.sum(), died[alike].sum())
+        for name, value in row["scores"].items():  # the middle of its third
+            third_of = np.sort(scores[name])[30 * ["low", "middle", "high"].index(row["levels"][name]) :][:30]
+            assert value in third_of[14:16]
+
+
+def test_combinations_of_three_scores_let_each_disagree() -> None:
+    scores, died = two_scores()
+    three = bc.PlattCalibrator(inference="point").fit(scores.assign(age=scores.mean(axis=1)), died)
+    levels = ["".join(level[0] for level in row["levels"].values()) for row in summary_of(three)["combinations"]]
+    assert levels == ["lll", "mmm", "hhh", "hll", "lhl", "llh", "lhh", "hlh", "hhl"]
+
+
+def test_combinations_count_weights_and_join_what_ties_make_equal() -> None:
+    scores, died = two_scores()
+    times = np.arange(90) % 3
+    weighted = bc.PlattCalibrator(inference="point").fit(scores, died, times)
+    repeat = np.repeat(np.arange(90), times)
+    repeated = bc.PlattCalibrator(inference="point").fit(scores.iloc[repeat], died[repeat])
+    for mine, theirs in zip(*(summary_of(c)["combinations"] for c in (weighted, repeated)), strict=True):
+        assert mine["scores"] == theirs["scores"]
+        assert (mine["cases"], mine["positives"]) == (theirs["cases"], theirs["positives"])
+    with pytest.warns(bc.CalibrationWarning, match="score column 1: all scores are equal"):
+        constant = bc.PlattCalibrator(inference="point").fit(scores.assign(lab=0.5), died)
+    rows = summary_of(constant)["combinations"]
+    assert [row["levels"]["ecg"] for row in rows] == ["low", "middle", "high"]
+    assert [row["cases"] for row in rows] == [30, 30, 30]
+
+
+def test_fitted_and_observed_count_every_case(fused: Calibrator) -> None:
+    rows = summary_of(fused)["observed"]
+    scores, died = two_scores()
+    assert sum(row["cases"] for row in rows) == 90
+    assert sum(row["cases"] * row["share"] for row in rows) == pytest.approx(died.sum())
+    assert sum(row["cases"] * row["mean"] for row in rows) == pytest.approx(fused.predict_proba(scores)[:, 1].sum())
+    assert all(row["lower"] < row["share"] < row["upper"] for row in rows)
+
+
+def test_report_of_several_scores(fused: Calibrator) -> None:
+    summary = summary_of(fused, messages=("look here",))
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert summary["map"] is None and summary["miscalibration"] is None
+    assert [score["name"] for score in summary["data"]["scores"]] == ["ecg", "lab"]
+    figures = draw_figures(fused, ci_prob=0.8)
+    assert list(figures) == ["surface.png"]
+    page = render_report(summary, figures)
+    assert base64.b64encode(figures["surface.png"]).decode() in page
+    text = Page(page).text
+    low = summary["combinations"][0]
+    for words in (
+        "Fusion of the scores ecg and lab",
+        f"has a probability of {low['mean']:.2f} (80 % credible interval {low['lower']:.2f} to {low['upper']:.2f})",
+        "the raw scores said on average {:.0f} % ( ecg ), {:.0f} % ( lab )".format(*100 * two_scores()[0].mean()),
+        "No reliability diagram is drawn",
+        "A new case needs every one of the scores",
+        "never lowers the probability",
+        "a table with the columns ecg, lab, in this order",
+        "The scores ecg, lab were fused on 90 cases",
+        "look here",
+    ):
+        assert words in text, words
+    for words in ("How miscalibrated the raw score was", "The ranking stays", "None", "Many scores"):
+        assert words not in text, words
+
+
+def test_report_of_four_scores_warns_of_many() -> None:
+    scores, died = two_scores()
+    four = scores.assign(age=scores.mean(axis=1), bmi=scores @ [0.2, 0.8])
+    fitted = bc.PlattCalibrator(inference="point").fit(four, died)
+    summary = summary_of(fitted)
+    text = Page(render_report(summary, draw_figures(fitted, ci_prob=0.8))).text
+    assert "With 4 scores nearly every combination is far from any case" in text
+    for words in ("credible", "80 %", "seed", "None"):
+        assert words not in text, words
+    surface = render_report(summary | {"settings": summary["settings"] | {"method": "bernstein"}}, {"surface.png": b""})
+    assert "degree 4" not in Page(surface).text  # a point estimate has no intervals to doubt
+
+
+def test_names_of_several_scores_are_escaped(fused: Calibrator) -> None:
+    nasty = pd.DataFrame(two_scores()[0].to_numpy(), columns=[NASTY, f"{NASTY}2"])
+    fitted = bc.PlattCalibrator(inference="point").fit(nasty, two_scores()[1])
+    page = render_report(summary_of(fitted), draw_figures(fitted, ci_prob=0.8))
+    assert "<script" not in page and " ".join(NASTY.split()) in Page(page).text
 
 
 # ------------------------------------------------------------------------------
@@ -241,7 +357,7 @@ def test_report_says_what_a_reader_needs(summary: dict[str, Any], figures: dict[
 
 
 def test_report_escapes_whatever_the_user_named(calibrator: Calibrator, figures: dict[str, bytes]) -> None:
-    names = {"file": f"a{NASTY}.csv", "score": f"b{NASTY}", "label": f"c{NASTY}", "weight": f"d{NASTY}"}
+    names = {"file": f"a{NASTY}.csv", "scores": (f"b{NASTY}",), "label": f"c{NASTY}", "weight": f"d{NASTY}"}
     page = render_report(summary_of(calibrator, messages=(f"e{NASTY}",), **names), figures)
     seen = Page(page)
     assert "script" not in seen.tags and "<script" not in page

@@ -35,6 +35,8 @@ class Inference(StrEnum):
     point = "point"
 
 
+_READS = {"one": "1 score", "several": "2+ scores", "any": "1+ scores"}
+
 OutFolder = Annotated[
     str, typer.Option(metavar="DIR", help="Folder to write to; files of the same names are replaced.")
 ]
@@ -92,7 +94,10 @@ def fit(
     table: Annotated[
         str, typer.Argument(metavar="CSV", help="Labelled cases: CSV, TSV or Parquet; - is standard input.")
     ],
-    score: Annotated[list[str], typer.Option(metavar="COLUMN", help="Column with the score.")],
+    score: Annotated[
+        list[str],
+        typer.Option(metavar="COLUMN", help="Column with the score; given more than once, these scores are fused."),
+    ],
     label: Annotated[
         str, typer.Option(metavar="COLUMN", help="Column with the observed class, one of two different labels.")
     ],
@@ -101,7 +106,7 @@ def fit(
         typer.Option(metavar="LABEL", help="Label whose probability is wanted.  [default: the last in sorted order]"),
     ] = None,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="auto averages all methods; `bayescal models` lists them.")
+        str, typer.Option(metavar="NAME", help="auto averages those that fit; `bayescal models` lists all.")
     ] = "auto",
     score_kind: Annotated[
         ScoreKind,
@@ -123,10 +128,10 @@ def fit(
     ] = None,
     out: OutFolder = "bayescal-out",
 ) -> None:
-    """Fit a calibration to labelled cases.
+    """Fit a calibration to labelled cases, of one score or of several that are fused to one probability.
 
-    Writes calibrated.csv (the rows with mean, sd, lower, upper), posterior.nc, reliability.png, calibration_map.png,
-    report.html and summary.json, all of them or none.
+    Writes calibrated.csv (the rows with mean, sd, lower, upper), posterior.nc, pictures (reliability.png and
+    calibration_map.png, or surface.png of several scores), report.html and summary.json, all of them or none.
     """
     with exit_codes():
         from bayescal.cli import work
@@ -162,8 +167,11 @@ def predict(
         str, typer.Option(metavar="FILE", help="File to write: .csv, .tsv or .parquet; - is standard output.")
     ],
     score: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with the score.  [default: the name it had in the fit]"),
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column with the score, given once for each score of the fit.  [default: the names of the fit]",
+        ),
     ] = None,
     ci_prob: Annotated[
         float | None, typer.Option(help="Posterior probability of the credible intervals.  [default: 0.9]")
@@ -181,19 +189,19 @@ def predict(
     with exit_codes():
         from bayescal.cli import work
 
-        rows = work.predict_file(model, table, out, score=score, ci_prob=ci_prob, threshold=threshold)
+        rows = work.predict_file(model, table, out, score=tuple(score or ()), ci_prob=ci_prob, threshold=threshold)
         if out != "-":
             typer.echo(f"{rows} rows written to {out}")
 
 
 @app.command()
 def models() -> None:
-    """List the methods, one line each."""
+    """List the methods, one line each, and how many scores each reads."""
     with exit_codes():
         from bayescal.registry import CALIBRATORS
 
         for name, entry in CALIBRATORS.items():
-            typer.echo(f"{name:<10} {entry.summary}")
+            typer.echo(f"{name:<10} {_READS[entry.columns]:<12} {entry.summary}")
 
 
 def _leave(summary: dict[str, Any]) -> None:

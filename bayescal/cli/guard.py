@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import typer
@@ -15,6 +15,7 @@ CLOSED_PIPE = 141  # 128 + SIGPIPE
 
 # The library's words for a setting, to be said as an option of the command line.
 _SETTING = re.compile(r"\b(score_kind|inference|draws|tune|chains|ci_prob)='?(\w+(?:\.\d+)?)'?")
+_COLUMN = re.compile(r"\bscore column (\d+)")
 # Its advice that takes Python, for somebody who has none at hand.
 _IN_PYTHON = {
     ", and look at az.plot_trace_dist(calibrator.idata_)": "",
@@ -45,8 +46,11 @@ def exit_codes() -> Iterator[None]:
 
 
 @contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """Print bayescal's warnings as lines on standard error, and collect them; all others take their usual way."""
+def collected_warnings(columns: Sequence[str]) -> Iterator[list[str]]:
+    """Print bayescal's warnings as lines on standard error, and collect them; all others take their usual way.
+
+    Where they number one of several score columns, they are given its name.
+    """
     from bayescal.validation import CalibrationWarning, ConvergenceWarning
 
     ours = (CalibrationWarning, ConvergenceWarning)
@@ -57,7 +61,8 @@ def collected_warnings() -> Iterator[list[str]]:
         yield texts
     for warning in caught:
         if isinstance(warning.message, ours):
-            texts.append(in_options(_words(warning.message)))
+            words = _COLUMN.sub(lambda match: f"score column {columns[int(match[1])]!r}", _words(warning.message))
+            texts.append(in_options(words))
             say(f"warning: {texts[-1]}")
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

@@ -8,7 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bayescal.report import SCORE_KIND_WORDS, digits_of, format_general, format_number, format_percent, title_of
+from bayescal.report import (
+    SCORE_KIND_WORDS,
+    digits_of,
+    format_general,
+    format_number,
+    format_percent,
+    title_of,
+)
 
 FEW = ("ici", "emax", "bias", "slope")  # measures that fit on a screen; the report has all
 SCORES_SHOWN = 6
@@ -26,9 +33,12 @@ def show_fit(summary: dict[str, Any], out: str) -> None:
     """Show the results of a fit; everything is in ``report.html`` too."""
     data, settings = summary["data"], summary["settings"]
     kind = SCORE_KIND_WORDS[data["score_kind"]]
+    names = [score["name"] for score in data["scores"]]
+    several = len(names) > 1
     _say(
         f"{data['cases']:g} cases of {data['file']}: {data['positives']:g} with {data['label']} = {data['positive']}, "
-        f"{data['negatives']:g} with {data['negative']}. Score {data['score']}, read as {kind}."
+        f"{data['negatives']:g} with {data['negative']}. "
+        f"Score{'s' if several else ''} {', '.join(names)}, {'each ' if several else ''}read as {kind}."
     )
     if settings["inference"] == "point":
         _say(f"Method {settings['method']}, point estimate: no intervals.")
@@ -39,7 +49,10 @@ def show_fit(summary: dict[str, Any], out: str) -> None:
         )
     if summary["miscalibration"] is not None:
         _show_miscalibration(summary)
-    _show_map(summary)
+    if several:
+        _show_combinations(summary)
+    else:
+        _show_map(summary)
     if summary["stacking"] is not None:
         weights = ", ".join(f"{row['method']} {format_number(row['weight'])}" for row in summary["stacking"])
         _say(f"Stacking weights: {weights}.")
@@ -49,7 +62,8 @@ def show_fit(summary: dict[str, Any], out: str) -> None:
         _say(
             f"Convergence {verdict}: {summary['diagnostics']['message'] if verdict == 'passed' else 'see the warning.'}"
         )
-    _say(f"Written to {out}: report.html (read this), calibrated.csv, posterior.nc, summary.json, two pictures.")
+    pictures = "surface.png" if several else "two pictures"
+    _say(f"Written to {out}: report.html (read this), calibrated.csv, posterior.nc, summary.json, {pictures}.")
 
 
 def _show_miscalibration(summary: dict[str, Any]) -> None:
@@ -73,21 +87,34 @@ def _show_miscalibration(summary: dict[str, Any]) -> None:
 def _show_map(summary: dict[str, Any]) -> None:
     rows = [row for row in summary["map"] if row["within_observed_scores"]]
     shown = sorted({round(k * (len(rows) - 1) / (SCORES_SHOWN - 1)) for k in range(SCORES_SHOWN)}) if rows else []
-    digits = digits_of(summary)
-    with_interval = summary["settings"]["inference"] == "nuts"
-    header = ["score", "probability"]
-    if with_interval:
-        header.append(f"{format_percent(summary['settings']['ci_prob'])} interval")
-    _print_table(
-        "What a score stands for",
-        header,
+    cells = [[format_general(rows[k]["score"])] for k in shown]
+    _print_answers("What a score stands for", ["score"], cells, [rows[k] for k in shown], summary)
+
+
+def _show_combinations(summary: dict[str, Any]) -> None:
+    rows = summary["combinations"]
+    cells = [
         [
-            [
-                format_general(row["score"]),
-                format_number(row["mean"], digits),
-                *([_interval(row, digits)] if with_interval else []),
-            ]
-            for row in (rows[k] for k in shown)
+            *(format_general(score, 3) for score in row["scores"].values()),
+            f"{row['positives']:g} of {row['cases']:g}" if row["cases"] else "no case",
+        ]
+        for row in rows
+    ]
+    _print_answers("What the scores stand for", [*rows[0]["scores"], "observed nearby"], cells, rows, summary)
+
+
+def _print_answers(
+    title: str, header: list[str], cells: list[list[str]], rows: list[dict[str, Any]], summary: dict[str, Any]
+) -> None:
+    """A table of probabilities, with their intervals if there are any, to the right of the cells."""
+    digits, with_interval = digits_of(summary), summary["settings"]["inference"] == "nuts"
+    level = [f"{format_percent(summary['settings']['ci_prob'])} interval"] if with_interval else []
+    _print_table(
+        title,
+        [*header, "probability", *level],
+        [
+            [*first, format_number(row["mean"], digits), *([_interval(row, digits)] if with_interval else [])]
+            for first, row in zip(cells, rows, strict=True)
         ],
     )
 

@@ -77,22 +77,25 @@ def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
     columns = [*options.score, *([options.weight] if options.weight is not None else [])]
     table = _read_rows(path, columns, options.label)
     classes = _classes(table, options)
-    scores = pd.DataFrame({table.columns[0]: table.scores[:, 0]})
-    weight = table.scores[:, 1] if options.weight is not None else None
+    names = table.columns[: len(options.score)]
+    scores = pd.DataFrame(table.scores[:, : len(names)], columns=list(names))
+    weight = table.scores[:, -1] if options.weight is not None else None
     with _located(table):
-        check_scores(scores, options.score_kind, columns=CALIBRATORS[options.method].columns)
+        for name in names:
+            check_scores(scores[name], options.score_kind, name=f"score column {name!r}")
+        check_scores(scores, options.score_kind, columns="several" if len(names) > 1 else "one")
         check_sample_weight(weight, len(scores))
     with staged_outputs(out) as stage:
         _announce(options, len(scores))
         from bayescal.report import Source, draw_figures, render_report, summarise
 
         calibrator = _unfitted(options, classes)
-        with _located(table), collected_warnings() as messages:
+        with _located(table), collected_warnings(names) as messages:
             calibrator.fit(scores, table.labels, weight)
         results = _results(calibrator, scores, options.ci_prob)
         source = Source(
             "standard input" if path == "-" else Path(path).name,
-            score=table.columns[0],
+            scores=tuple(names),
             label=options.label.strip(),
             weight=options.weight,
         )
@@ -111,7 +114,7 @@ def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
 
 
 def predict_file(
-    model: str, path: str, out: str, *, score: str | None, ci_prob: float | None, threshold: float | None
+    model: str, path: str, out: str, *, score: tuple[str, ...], ci_prob: float | None, threshold: float | None
 ) -> int:
     """Calibrate the rows of a file with a saved model, and write them; returns how many."""
     if ci_prob is not None:
@@ -126,18 +129,29 @@ def predict_file(
             f"{'--threshold' if ci_prob is None else '--ci-prob'} needs posterior draws, and {model} holds a point "
             "estimate; leave it out, or fit with --inference nuts."
         )
-    fitted = list(getattr(calibrator, "feature_names_in_", []))
-    if score is None and not fitted:
-        raise ParameterValueError(
-            f"{model} was fitted without column names; give the column with the score in --score."
-        )
-    table = _read_rows(path, [score] if score is not None else fitted, None)
+    table = _read_rows(path, _columns_of(calibrator, model, score), None)
     with _located(table):
         results = _results(calibrator, table.scores, 0.9 if ci_prob is None else ci_prob)
         if threshold is not None:
             results["exceedance"] = calibrator.predict_exceedance(table.scores, threshold)[:, 1]
     write_table(add_columns(table.frame, results), out)
     return len(results)
+
+
+def _columns_of(calibrator: "Calibrator", model: str, given: tuple[str, ...]) -> list[str]:
+    """Columns to read, in the order of the fit's."""
+    fitted = [str(name) for name in getattr(calibrator, "feature_names_in_", [])]
+    size = calibrator._n_scores
+    if not given and not fitted:
+        raise ParameterValueError(
+            f"{model} was fitted without column names; give the column of each of its {size} scores in --score."
+        )
+    if given and len(given) != size:
+        times = "once" if size == 1 else f"{size} times, for the scores of the fit in their order"
+        names = f" ({', '.join(fitted)})" if fitted else ""
+        raise ParameterValueError(f"--score must be given {times}{names} for {model}, got {len(given)}.")
+    by_name = not given or sorted(given) == sorted(fitted)  # in whatever order they were typed
+    return fitted if by_name else list(given)
 
 
 def _read_rows(path: str, columns: list[str], label: str | None) -> Table:
@@ -150,11 +164,16 @@ def _read_rows(path: str, columns: list[str], label: str | None) -> Table:
 def _check_options(options: FitOptions) -> None:
     check_choice(options.method, list(CALIBRATORS), "--method")
     check_fraction(options.ci_prob, "--ci-prob")
-    if len(options.score) > 1:
+    entry, count = CALIBRATORS[options.method], len(options.score)
+    wanted = "one" if count == 1 else "several"
+    if entry.columns not in ("any", wanted):
+        others = ", ".join(name for name, other in CALIBRATORS.items() if other.columns in ("any", wanted))
+        what = "reads one score" if entry.columns == "one" else "fuses two or more scores"
         raise ParameterValueError(
-            f"--score was given {len(options.score)} times, but method {options.method!r} reads one column; choose one."
+            f"method {options.method!r} {what}, and --score was given {count} time{'s' if count > 1 else ''}; methods "
+            f"for that are {others}."
         )
-    offered = CALIBRATORS[options.method].inferences
+    offered = entry.inferences
     if options.inference not in offered:
         raise ParameterValueError(
             f"method {options.method!r} offers no --inference {options.inference}; give --inference "
@@ -173,9 +192,8 @@ def _unfitted(options: FitOptions, classes: list[Any]) -> "Calibrator":
         "random_state": options.seed,
         "classes": classes,
     }
-    if "inference" not in inspect.signature(calibrator).parameters:
-        del settings["inference"]
-    return calibrator(**settings)
+    accepted = inspect.signature(calibrator).parameters  # no sampler's by mrmic, no inference by auto
+    return calibrator(**{name: value for name, value in settings.items() if name in accepted})
 
 
 def _classes(table: Table, options: FitOptions) -> list[Any]:

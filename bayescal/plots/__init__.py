@@ -83,11 +83,11 @@ def map_limits(seen: np.ndarray, score_kind: str) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def score_grid(low: float, high: float, seen: np.ndarray, steps: int = 400) -> np.ndarray:
-    """Scores to draw at: even steps, and finer where cases are dense."""
+def score_grid(low: float, high: float, seen: np.ndarray) -> np.ndarray:
+    """Scores to draw a curve through: even steps, and finer where cases are dense."""
     inside = seen[(seen >= low) & (seen <= high)]
-    dense = np.quantile(inside, np.linspace(0, 1, min(steps, 100) + 1)) if inside.size else inside
-    return np.union1d(np.linspace(low, high, steps + 1), dense)
+    dense = np.quantile(inside, np.linspace(0, 1, 101)) if inside.size else inside
+    return np.union1d(np.linspace(low, high, 401), dense)
 
 
 def legend_place(

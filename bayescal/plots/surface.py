@@ -22,13 +22,12 @@ from bayescal.plots import (
     class_name,
     map_limits,
     percent,
-    score_grid,
     score_name,
 )
 from bayescal.validation import ParameterValueError, ScoreValueError, check_choice, check_fraction, check_scores
 
 COLORS = {"mean": "Blues", "width": "Oranges"}
-GRID = 40  # even steps along each axis, and as many quantiles of the cases
+GRID = 40  # steps along each axis, and half as many between quantiles of the cases
 POSITIONS = 100  # along each axis; of the cases of a class that share one, one is drawn
 BELOW = 0.66  # inches from the axis to the legend, below ticks and two lines of label, where the font size is 10
 MARGIN = 0.02  # of the axis, for the markers of cases at its ends
@@ -193,9 +192,13 @@ def _held_words(calibrator: Calibrator, at: np.ndarray, columns: tuple[int, int]
 
 
 def _positions(rows: Rows | None, column: int, score_kind: str) -> np.ndarray:
-    """Scores of a column to compute the surface at."""
+    """Scores of a column to compute the surface at, denser where cases are and where probabilities near 0 and 1."""
     seen = np.empty(0) if rows is None else rows.scores[rows.weight > 0, column]
-    return score_grid(*map_limits(seen, score_kind), seen, GRID)
+    low, high = map_limits(seen, score_kind)
+    even = np.linspace(0, 1, GRID + 1)
+    shares = np.sin(0.5 * np.pi * even) ** 2 if score_kind == "proba" else even
+    dense = np.quantile(seen, np.linspace(0, 1, GRID // 2 + 1)) if seen.size else seen
+    return np.union1d(low + (high - low) * shares, dense)
 
 
 def _surfaces(
