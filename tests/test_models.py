@@ -22,14 +22,17 @@ from pytensor.compile.mode import Mode
 from scipy.special import expit
 
 from bayescal.calibrators.bernstein import DEFAULT_DEGREES
+from bayescal.calibrators.surface import make_lattice
 from bayescal.registry import CALIBRATORS
 
 MODELS = Path(__file__).parents[1] / "models"
 REFERENCE = MODELS / "reference"
 NAMES = sorted(path.stem for path in MODELS.glob("*.py"))
-ONE_SCORE = [  # the others have tests of their own
-    name for name, entry in sorted(CALIBRATORS.items()) if entry.priors_name and entry.columns != "several"
-]
+# name of the calibrator, and whether the specification is that of its model for several scores
+SPECIFIED = {name: (name, entry.columns == "several") for name, entry in CALIBRATORS.items() if entry.priors_name} | {
+    f"{name}_surface": (name, True) for name, entry in CALIBRATORS.items() if entry.several_priors_name
+}
+WITHOUT_REFERENCE = {"copula"}  # what it draws exactly is tested against quadrature in test_copula.py
 SIZES = ("degree", "steps")  # arguments of a specification that are no prior settings
 RUN = Mode(linker="py", optimizer="fast_run")  # all rewrites of the default mode, nothing compiled
 
@@ -56,11 +59,16 @@ def calibrator(name: str, arguments: dict[str, Any], **settings: Any) -> Any:
     """The library's calibrator under the keyword arguments of a specification."""
     sizes = {key: value for key, value in arguments.items() if key in SIZES}
     priors = {key: value for key, value in arguments.items() if key not in SIZES}
-    return CALIBRATORS[name].load()(priors=priors, **sizes, **settings)
+    return CALIBRATORS[SPECIFIED[name][0]].load()(priors=priors, **sizes, **settings)
+
+
+def scores_of(name: str, column: np.ndarray) -> np.ndarray:
+    """A column of scores; for a model of several scores two that are equal."""
+    return np.column_stack([column, column]) if SPECIFIED[name][1] else column
 
 
 def test_every_model_of_the_library_is_specified() -> None:
-    assert [name for name, entry in sorted(CALIBRATORS.items()) if entry.priors_name] == NAMES
+    assert sorted(SPECIFIED) == NAMES
 
 
 # The files run
@@ -86,10 +94,10 @@ DATA = ["two rows", "two equal rows", "one class", "constant", "separated", "rev
 
 
 @pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("name", ONE_SCORE)
+@pytest.mark.parametrize("name", NAMES)
 def test_log_density_is_finite(name: str, data: str, random_seed: int) -> None:
     scores, y = rows(data)
-    model = SPECIFICATIONS[name].model(scores, y)
+    model = SPECIFICATIONS[name].model(scores_of(name, scores), y)
     logp = model.compile_logp(mode=RUN)
     start = model.initial_point()
     assert np.isfinite(logp(start))
@@ -98,10 +106,10 @@ def test_log_density_is_finite(name: str, data: str, random_seed: int) -> None:
         assert np.isfinite(logp({key: rng.normal(size=np.shape(value)) for key, value in start.items()}))
 
 
-@pytest.mark.parametrize("name", ONE_SCORE)
+@pytest.mark.parametrize("name", NAMES)
 def test_one_row_is_one_case_and_every_axis_is_named(name: str) -> None:
     scores, y = rows("constant")
-    model = SPECIFICATIONS[name].model(scores, y)
+    model = SPECIFICATIONS[name].model(scores_of(name, scores), y)
     (observed,) = model.observed_RVs
     assert observed.name == "y" and model.named_vars_to_dims["y"] == ("case",)
     np.testing.assert_array_equal(model.rvs_to_values[observed].eval(), y)
@@ -117,12 +125,13 @@ def test_one_row_is_one_case_and_every_axis_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_defaults_are_those_of_the_library(name: str) -> None:
-    entry = CALIBRATORS[name]
+    of, several = SPECIFIED[name]
+    entry = CALIBRATORS[of]
     constructor = inspect.signature(entry.load()).parameters
     sizes = {size: constructor[size].default for size in SIZES if size in constructor}
-    if name == "bernstein":
-        sizes["degree"] = DEFAULT_DEGREES[1]
-    assert keyword_arguments(name) == {**asdict(entry.load_priors()()), **sizes}
+    if "degree" in sizes:
+        sizes["degree"] = DEFAULT_DEGREES[2 if several else 1]
+    assert keyword_arguments(name) == {**asdict(entry.load_priors(several=several)()), **sizes}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,28 +145,32 @@ def test_card_has_every_section(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_card_states_the_defaults(name: str) -> None:
-    given = keyword_arguments(name)
+    given = {key: value for key, value in keyword_arguments(name).items() if key not in SIZES}
     card = SPECIFICATIONS[name].__doc__
-    for key in [key.removesuffix("_mean") for key in given if key.endswith("_mean")]:
-        mean, sd, parameter = given[f"{key}_mean"], given[f"{key}_sd"], key.removesuffix("_log")
-        law = "LogNormal" if key.endswith("_log") else "Normal"
-        said = [f"{parameter} ~ {law}({text}, {sd:g})" for text in (f"{mean:g}", f"log {np.exp(mean):g}")]
-        assert any(line in card for line in said), f"the card of {name} says neither of {said}"
+    for key in given:
+        stem, _, last = key.rpartition("_")
+        value = f"{given[key]:g}"
+        said = [f"{key} = {value}", f"{stem} ~ HalfNormal({value})", f"{stem} ~ Beta({value}, {value})"]
+        if last in ("mean", "sd") and {f"{stem}_mean", f"{stem}_sd"} <= given.keys():
+            mean, sd, parameter = given[f"{stem}_mean"], given[f"{stem}_sd"], stem.removesuffix("_log")
+            law = "LogNormal" if stem.endswith("_log") else "Normal"
+            said = [f"{parameter} ~ {law}({text}, {sd:g})" for text in (f"{mean:g}", f"log {np.exp(mean):g}")]
+        assert any(line in card for line in said), f"the card of {name} says none of {said}"
 
 
 SHOWN = np.array([0.05, 0.25, 0.5, 0.75, 0.95])  # the columns and
 PROBABILITIES = (0.05, 0.5, 0.95)  # the rows of the card's table
 
 
-@pytest.mark.parametrize("name", ONE_SCORE)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "copula"])  # the library has more families there
 def test_card_shows_the_prior_predictive(name: str, random_seed: int) -> None:
     # The table was computed from the specification by `card.py`, from 20,000 draws; the draws here are the library's.
     scores, size = np.arange(1, 100) / 100, 20_000
     cal = calibrator(name, keyword_arguments(name))
-    job = cal._prepare(scores, np.arange(99) % 2, None)
+    job = cal._prepare(scores_of(name, scores), np.arange(99) % 2, None)
     rng = np.random.default_rng(random_seed)
     draws = cal._prior_draws(rng, size, job.priors, job.scale)
-    q = expit(cal._log_odds(cal._features(cal._coordinate(scores, job.scale), job.scale), draws))
+    q = expit(cal._log_odds(cal._features(cal._coordinate(scores_of(name, scores), job.scale), job.scale), draws))
     at = np.searchsorted(scores, SHOWN - 1e-9)
     columns = [*q[:, at].T, np.abs(q - scores).mean(axis=1), (rng.random(q.shape) < q).mean(axis=1)]
     card = SPECIFICATIONS[name].__doc__
@@ -178,7 +191,8 @@ def stored(data: str) -> dict[str, Any]:
     return json.loads((REFERENCE / f"{data}.json").read_text(encoding="utf-8"))
 
 
-REFERENCES = [(data, name) for data in ("niamey", "synthetic") for name in ONE_SCORE]
+DATA_SETS = ("niamey", "synthetic", "two_scores")
+REFERENCES = [(data, name) for data in DATA_SETS for name in sorted(stored(data)["posteriors"])]
 
 
 @pytest.fixture
@@ -188,11 +202,12 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     return lambda name: load(REFERENCE / f"{name}.py")
 
 
-@pytest.mark.parametrize("data", ["niamey", "synthetic"])
-def test_reference_holds_the_data_that_it_names(scripts: Callable[[str], ModuleType], data: str) -> None:
+@pytest.mark.parametrize("data", DATA_SETS)
+def test_reference_holds_the_data_and_the_models_that_it_names(scripts: Callable[[str], ModuleType], data: str) -> None:
     made = getattr(scripts("make_reference"), data)()
     kept = stored(data)
-    assert sorted(kept["posteriors"]) == ONE_SCORE
+    several = np.ndim(kept["scores"]) == 2
+    assert set(kept["posteriors"]) == {name for name in NAMES if SPECIFIED[name][1] == several} - WITHOUT_REFERENCE
     assert {key: kept[key] for key in made} == made
 
 
@@ -226,6 +241,30 @@ def test_quadrature_gives_what_is_stored(scripts: Callable[[str], ModuleType], d
         assert summary == pytest.approx(posterior["functionals"][label], abs=1e-8)
 
 
+def test_slice_sampling_has_the_density_of_the_specification(
+    scripts: Callable[[str], ModuleType], random_seed: int
+) -> None:
+    rng = np.random.default_rng(random_seed)
+    scores, y = rng.random((40, 2)), np.arange(40) % 2
+    arguments = keyword_arguments("bernstein_surface")
+    module = scripts("elliptical")
+    target = module.surface(scores, y, scores[:1], arguments)
+    w = rng.normal(size=(20, target.size))
+    intercept, slope, roughness = module.hyperparameters(w, target)
+    deviation = w[:, -len(target.nodes) :] @ target.factor.T
+    order = ("intercept", "slope_log__", "roughness_log__", "deviation")
+    values = zip(intercept, np.log(slope), np.log(roughness), deviation, strict=True)
+    points = [dict(zip(order, value, strict=True)) for value in values]
+    model = SPECIFICATIONS["bernstein_surface"].model(scores, y, **arguments)
+    likelihood = model.compile_logp(vars=[model["y"]], mode=RUN)
+    expected = [likelihood(point) for point in points]
+    np.testing.assert_allclose(module.log_likelihood(w, target), expected, rtol=0, atol=1e-8)
+    # the prior of w is standard normal; with d log(roughness) = d log |w| the specification's has one term more
+    prior = model.compile_logp(vars=model.free_RVs, mode=RUN)
+    difference = [prior(point) for point in points] + 0.5 * (w**2).sum(axis=1) - np.log(roughness)
+    np.testing.assert_allclose(difference, difference[0], rtol=0, atol=1e-8)
+
+
 @pytest.fixture(scope="module")
 def fits() -> Callable[[str, str, int], Any]:
     """The library's fit of a reference posterior, each made once."""
@@ -257,7 +296,7 @@ def test_fit_agrees_with_the_reference(
     strays = []
     for label, expected in stored(data)["posteriors"][name]["functionals"].items():
         if label.startswith("q("):
-            draws = fit.proba_draws([float(label[2:-1])]).values[:, :, 0, 1]
+            draws = fit.proba_draws([[float(s) for s in label[2:-1].split(",")]]).values[:, :, 0, 1]
         elif label.startswith("log("):
             draws = np.log(fit.idata_.posterior[label[4:-1]].values)
         else:
@@ -288,7 +327,11 @@ def test_posterior_draws_go_through_the_specified_map(
     (probability,) = observed.op.dist_params(observed)
     with model:
         pm.Deterministic("q", probability, dims="case")
-        posterior = fit.idata_.posterior.to_dataset()[[variable.name for variable in model.free_RVs]]
+        posterior = fit.idata_.posterior.to_dataset()
+        if "deviation" in model.named_vars:  # the library draws independent variables instead
+            factor = make_lattice(tuple(fit._scale["degrees"])).field
+            posterior["deviation"] = (("chain", "draw", "node"), posterior["field"].values @ factor.T)
+        posterior = posterior[[variable.name for variable in model.free_RVs]]
         expected = pm.compute_deterministics(posterior.isel(draw=slice(0, 50)), var_names=["q"], progressbar=False)["q"]
     found = fit.proba_draws(scores).isel(draw=slice(0, 50))[..., 1]
     np.testing.assert_allclose(found.values, expected.transpose("chain", "draw", "case").values, rtol=0, atol=1e-12)

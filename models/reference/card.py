@@ -21,8 +21,8 @@ import numpy as np
 import pymc as pm
 
 HERE = Path(__file__).parent
-NAMES = ("platt", "beta", "isotonic", "bernstein", "copula")
-OF_TWO = ("copula",)  # models of two scores
+NAMES = ("platt", "beta", "isotonic", "bernstein", "bernstein_surface", "copula")
+OF_TWO = ("bernstein_surface", "copula")  # models of two scores
 RAIN = HERE.parents[1] / "bayescal/data/rain_niamey.csv"
 SCORES = np.arange(1, 100) / 100
 SHOWN = np.array([0.05, 0.25, 0.5, 0.75, 0.95])

@@ -135,7 +135,11 @@ def importance(rng: np.random.Generator, model: Mixture) -> tuple[np.ndarray, np
         with np.errstate(divide="ignore"):  # a weight of 0
             logs.append(np.log(np.where(model.y > 0, q, 1.0 - q).clip(0.0)).sum(axis=1))
         values.append(np.column_stack([log_kappa, d @ model.at.T]))
-    value, log_weight = np.concatenate(values), np.concatenate(logs)
+    return weighted(np.concatenate(values), np.concatenate(logs))
+
+
+def weighted(value: np.ndarray, log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Means of values ``(k, functional)`` under weights, their standard errors, and the effective sample size."""
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     mean = weight @ value
@@ -154,8 +158,9 @@ def batch_summaries(draws: np.ndarray) -> np.ndarray:
     return np.array([summarise(one.reshape(-1, draws.shape[2])) for one in sets])
 
 
-def check(model: Mixture, draws: np.ndarray, rng: np.random.Generator) -> Summary:
+def check(draws: np.ndarray, importance: tuple[np.ndarray, np.ndarray, float]) -> Summary:
     """What the acceptance rule found. Raises if the rule is broken."""
+    importance_mean, importance_se, importance_ess = importance
     means = batch_summaries(draws)[:, 0]
     se = means.std(axis=0, ddof=1) / np.sqrt(BATCHES)
     flat = draws.reshape(-1, draws.shape[2])
@@ -164,8 +169,7 @@ def check(model: Mixture, draws: np.ndarray, rng: np.random.Generator) -> Summar
     # halves of one chain are nearly independent; their difference within a batch shows what they are
     difference = first - second
     z_halves = float(np.abs(difference.mean(axis=0) / (difference.std(axis=0, ddof=1) / np.sqrt(BATCHES))).max())
-    mean, importance_se, importance_ess = importance(rng, model)
-    z_importance = float(np.abs((flat.mean(axis=0) - mean) / np.hypot(se, importance_se)).max())
+    z_importance = float(np.abs((flat.mean(axis=0) - importance_mean) / np.hypot(se, importance_se)).max())
     if not (ess >= ESS_MIN and z_halves <= Z_MAX and z_importance <= Z_MAX):
         raise ArithmeticError(f"rejected: ESS {ess:.0f}, halves {z_halves:.2f}, importance {z_importance:.2f}.")
     return {
@@ -176,6 +180,20 @@ def check(model: Mixture, draws: np.ndarray, rng: np.random.Generator) -> Summar
     }
 
 
+def tabulate(labels: tuple[str, ...], draws: np.ndarray) -> dict[str, Summary]:
+    """Summaries of every functional with their standard errors."""
+    summary = summarise(draws.reshape(-1, draws.shape[2]))
+    se = batch_summaries(draws).std(axis=0, ddof=1) / np.sqrt(BATCHES)
+    names = ("mean", "sd", *QUANTILES)
+    return {
+        label: {
+            **dict(zip(names, summary[:, k].tolist(), strict=True)),
+            **{f"{name}_se": error for name, error in zip(names, se[:, k].tolist(), strict=True)},
+        }
+        for k, label in enumerate(labels)
+    }
+
+
 def reference(
     name: str, scores: np.ndarray, y: np.ndarray, at: np.ndarray, arguments: dict[str, Any]
 ) -> tuple[dict[str, Summary], Summary]:
@@ -183,15 +201,5 @@ def reference(
     model = {"isotonic": isotonic, "bernstein": bernstein}[name](scores, y, at, arguments)
     rng = np.random.default_rng(SEED)
     draws = gibbs(rng, model)
-    accepted = check(model, draws, rng)
-    summary = summarise(draws.reshape(-1, draws.shape[2]))
-    se = batch_summaries(draws).std(axis=0, ddof=1) / np.sqrt(BATCHES)
-    names = ("mean", "sd", *QUANTILES)
-    labels = ("log(concentration)", *(f"q({s:g})" for s in at))
-    return {
-        label: {
-            **dict(zip(names, summary[:, k].tolist(), strict=True)),
-            **{f"{name}_se": error for name, error in zip(names, se[:, k].tolist(), strict=True)},
-        }
-        for k, label in enumerate(labels)
-    }, accepted
+    accepted = check(draws, importance(rng, model))
+    return tabulate(("log(concentration)", *(f"q({s:g})" for s in at)), draws), accepted
