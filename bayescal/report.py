@@ -371,7 +371,8 @@ def _round_scores(seen: np.ndarray, score_kind: str) -> np.ndarray:
             return np.concatenate([[0.0] * (low == 0), tenths, [1.0] * (high == 1)])
     step = 10.0 ** np.floor(np.log10(high - low))
     step *= next(factor for factor in (0.1, 0.2, 0.5, 1.0) if (high - low) / (factor * step) <= 12)
-    exact = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)  # 0.4 / 0.01 is 40, whatever its last bit
+    exact = np.arange(first, last + 1) * step
     return np.round(exact, int(2 - np.floor(np.log10(step)))) + 0.0
 
 

@@ -301,12 +301,12 @@ def _refuse_not_finite(array: np.ndarray, name: str) -> None:
     if len(bad):
         raise ScoreValueError(
             f"{name} must be finite; {len(bad)} of {array.size} values are NaN or infinite, first "
-            f"{array[tuple(bad[0])].item()!r} at {_position(bad[0])}. Drop or impute these rows."
+            f"{array[tuple(bad[0])].item()!r} at {_position(bad[0], array)}. Drop or impute these rows."
         )
 
 
-def _position(index: np.ndarray) -> str:
-    return f"row {index[0]}" + (f", column {index[1]}" if len(index) == 2 else "")
+def _position(index: np.ndarray, array: np.ndarray) -> str:
+    return f"row {index[0]}" + (f", column {index[1]}" if array.ndim == 2 and array.shape[1] > 1 else "")
 
 
 def _probabilities(array: np.ndarray, name: str) -> np.ndarray:
@@ -315,8 +315,8 @@ def _probabilities(array: np.ndarray, name: str) -> np.ndarray:
         value = array[tuple(bad[0])].item()
         raise ScoreValueError(
             f"{name} must lie in [0, 1] when score_kind='proba'; {len(bad)} of {array.size} do not, first {value!r} at "
-            f"{_position(bad[0])}. Divide percentages by 100. Pass score_kind='logit' for log-odds or score_kind='raw' "
-            "for decision values, before fitting."
+            f"{_position(bad[0], array)}. Divide percentages by 100. Pass score_kind='logit' for log-odds or "
+            "score_kind='raw' for decision values, before fitting."
         )
     return np.clip(array, 0.0, 1.0)
 

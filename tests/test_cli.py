@@ -727,7 +727,7 @@ def test_positive_label_that_no_case_has_is_the_other_class(
     assert (written["mean"] < 0.5).all()
     summary = strict_json(out / "summary.json")
     assert [summary["data"]["negative"], summary["data"]["positive"]] == classes
-    assert f"no case of class {positive} among 2; the answer leans on the prior" in summary["warnings"][0]
+    assert f"no case of class {positive} among 2; a point estimate of so little" in summary["warnings"][0]
 
 
 @pytest.mark.parametrize(("label", "positive"), [("no", "no"), ("no", " "), ("2", "yes"), ("2", "2"), ("0", "yes")])
@@ -791,7 +791,8 @@ def test_interrupted_fit_writes_nothing(fit_args: list[Any], tmp_path: Path, mon
     assert listing(tmp_path) == []
 
 
-def test_ctrl_c_stops_the_sampler(fit_args: list[Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sent", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+def test_signals_stop_the_sampler(fit_args: list[Any], tmp_path: Path, sent: signal.Signals, word: str) -> None:
     args = [*map(str, fit_args), "--draws", "500000", "--out", str(tmp_path / "out")]
     program = (
         "import sys, nutpie\n"
@@ -811,11 +812,11 @@ def test_ctrl_c_stops_the_sampler(fit_args: list[Any], tmp_path: Path) -> None:
         started = process.stdout.readline()
         time.sleep(0.5)
         assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         stdout, stderr = process.communicate(timeout=60)
     assert (started, stdout) == ("sampling\n", "")
-    assert stderr == "bayescal: interrupted, nothing was written\n"
-    assert process.returncode == 130
+    assert stderr == f"bayescal: {word}, nothing was written\n"
+    assert process.returncode == 128 + sent
     assert listing(tmp_path) == []
 
 

@@ -411,6 +411,10 @@ def test_report_of_a_point_estimate_promises_no_interval(figures: dict[str, byte
         assert words not in text, words
 
 
+def test_the_table_of_scores_reaches_both_ends() -> None:
+    assert _round_scores(np.array([0.3, 0.4]), "proba").tolist() == [round(0.3 + k / 100, 2) for k in range(11)]
+
+
 def test_rare_events_are_given_more_decimals() -> None:
     scores, y = np.tile([0.001, 0.004, 0.01, 0.02, 0.03], 200), np.zeros(1000, dtype=int)
     y[np.flatnonzero(scores >= 0.01)[::20]] = 1  # 30 of the 600 cases with the larger scores

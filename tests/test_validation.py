@@ -45,3 +45,22 @@ def test_the_smallest_and_the_largest_weights_are_answered(name: str, size: floa
         warnings.simplefilter("ignore", bc.CalibrationWarning)  # of hardly any cases
         p = calibrator.fit(SCORES, Y, np.full(20, size)).predict_proba(SCORES)
     assert np.isfinite(p).all()
+
+
+def test_one_column_is_not_numbered() -> None:
+    with pytest.raises(bc.ScoreValueError, match=r"first 84\.4 at row 1\. Divide percentages"):
+        fit(np.array([[0.2], [84.4]]), [0, 1])
+    with pytest.raises(bc.ScoreValueError, match=r"first 84\.4 at row 1, column 1\. Divide percentages"):
+        fit(np.array([[0.2, 0.1], [0.3, 84.4]]), [0, 1])
+
+
+def test_a_point_estimate_does_not_claim_a_prior() -> None:
+    for y, scores in ((np.zeros(20), SCORES), (Y, np.full(20, 0.3)), (np.repeat([0, 1], 10), SCORES)):
+        with pytest.warns(bc.CalibrationWarning) as caught:
+            fit(scores, y)
+        assert all("prior" not in str(warning.message) for warning in caught)
+
+
+def test_miscalibration_of_an_array_says_what_to_pass() -> None:
+    with pytest.raises(bc.ParameterValueError, match="must be a fitted calibrator, got ndarray"):
+        bc.miscalibration(SCORES)

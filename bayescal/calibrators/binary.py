@@ -182,7 +182,8 @@ class BinaryCalibrator(Calibrator):
         self._posterior = posterior
         self._statistics = None if found is None else found.statistics
         self._convergence = None if found is None else found.convergence
-        notes.warn_about_data(job.rows.scores, job.rows.positive, job.rows.weight, self.classes_, self._name)
+        rows = job.rows
+        notes.warn_about_data(rows.scores, rows.positive, rows.weight, self.classes_, self._name, point=self._is_point)
         if found is None:
             notes.warn_about_map(self._decreasing(job.rows.scores), self._name)
         else:

@@ -14,10 +14,10 @@ REVERSED_Z = -1.5
 
 
 def warn_about_data(
-    scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, classes: np.ndarray, name: str
+    scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, classes: np.ndarray, name: str, *, point: bool = False
 ) -> None:
-    """Say where the answer will rest on the prior rather than on the data."""
-    for text in describe_data(scores, positive, weight, classes):
+    """Say where the answer will rest on the prior rather than on the data, or on nothing if it is a point estimate."""
+    for text in describe_data(scores, positive, weight, classes, point=point):
         _warn(f"{name} calibration: {text}", CalibrationWarning)
 
 
@@ -37,33 +37,38 @@ def warn_about_convergence(found: Convergence, name: str) -> None:
         _warn(f"{name} calibration, convergence {found.verdict}: {found.message}", ConvergenceWarning)
 
 
-def describe_data(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, classes: np.ndarray) -> list[str]:
-    """What is special about the calibration rows, in words."""
+def describe_data(
+    scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, classes: np.ndarray, *, point: bool = False
+) -> list[str]:
+    """What is special about the calibration rows, in words; a point estimate has no prior to fall back on."""
+    leans = "a point estimate of so little is not to be trusted" if point else "the answer leans on the prior"
     used = weight > 0
     scores, positive, weight = scores[used], positive[used] > 0, weight[used]
     counts = np.array([weight[~positive].sum(), weight[positive].sum()])
     said = []
     rare = int(counts.argmin())
     if counts.min() == 0:
-        said.append(f"no case of class {classes[rare]!s} among {counts.sum():g}; the answer leans on the prior.")
+        said.append(f"no case of class {classes[rare]!s} among {counts.sum():g}; {leans}.")
     elif counts.min() < FEW_CASES:
         cases = "case" if counts[rare] == 1 else "cases"
-        said.append(f"only {counts[rare]:g} {cases} of class {classes[rare]!s}; the answer leans on the prior.")
+        said.append(f"only {counts[rare]:g} {cases} of class {classes[rare]!s}; {leans}.")
     if scores.ndim == 1:
-        return said + _describe_scores(scores, positive, weight)
+        return said + _describe_scores(scores, positive, weight, point)
     for j, column in enumerate(scores.T):
-        said += [f"score column {j}: {text}" for text in _describe_scores(column, positive, weight)]
+        said += [f"score column {j}: {text}" for text in _describe_scores(column, positive, weight, point)]
     return said
 
 
-def _describe_scores(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> list[str]:
+def _describe_scores(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray, point: bool) -> list[str]:
     if scores.min() == scores.max():
-        return ["all scores are equal; only the base rate is learned, and other scores are answered from the prior."]
+        others = "is a guess" if point else "comes from the prior"
+        return [f"all scores are equal; only the base rate is learned, and what is said of other scores {others}."]
     if positive.all() or not positive.any():
         return []
     said = []
     if scores[~positive].max() < scores[positive].min():
-        said.append("a threshold on the score separates the classes completely; the steepness rests on the prior.")
+        steep = "is set by a rule, not by the data" if point else "rests on the prior"
+        said.append(f"a threshold on the score separates the classes completely; the steepness {steep}.")
     z, auc = _rank_test(scores, positive, weight)
     if z < REVERSED_Z:
         said.append(

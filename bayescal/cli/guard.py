@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ import typer
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+TERMINATED = 143  # 128 + SIGTERM
 CLOSED_PIPE = 141  # 128 + SIGPIPE
 
 # The library's words for a setting, to be said as an option of the command line.
@@ -28,6 +30,7 @@ _IN_PYTHON = {
 @contextmanager
 def exit_codes() -> Iterator[None]:
     """Leave with the exit code and the one line that the user is owed; errors of the program itself pass."""
+    before = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
         sys.stdout.flush()
@@ -43,6 +46,15 @@ def exit_codes() -> Iterator[None]:
             raise
         say(in_options(_words(error)))
         raise typer.Exit(BAD_INPUT) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Leave by an exception, so that what is half done is cleared away."""
+    del number, frame
+    say("terminated, nothing was written")
+    raise SystemExit(TERMINATED)
 
 
 @contextmanager

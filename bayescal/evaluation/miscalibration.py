@@ -187,6 +187,11 @@ def miscalibration(calibrator: Calibrator, scores: Any = None, *, ci_prob: float
     >>> found.probability(slope__lt=1) > 0.9  # too extreme
     True
     """
+    if not isinstance(calibrator, Calibrator):
+        raise ParameterValueError(
+            f"calibrator must be a fitted calibrator, got {type(calibrator).__name__}. Fit one to the scores and "
+            "labels first, for example bayescal.StackedCalibrator().fit(scores, y)."
+        )
     if calibrator.score_kind == "raw":
         raise ScoreValueError(
             "miscalibration compares stated with actual probabilities, and scores of score_kind='raw' state none. Pass "
