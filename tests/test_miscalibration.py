@@ -28,6 +28,7 @@ class KnownCurves(Calibrator):
         self.shape = shape
         self.score_kind = score_kind
         self.classes_ = np.array([0, 1])
+        self._n_scores = 1
 
     def fit(self) -> "KnownCurves":
         return self
