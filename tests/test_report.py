@@ -260,8 +260,20 @@ def test_report_of_four_scores_warns_of_many() -> None:
     assert "With 4 scores nearly every combination is far from any case" in text
     for words in ("credible", "80 %", "seed", "None"):
         assert words not in text, words
-    surface = render_report(summary | {"settings": summary["settings"] | {"method": "bernstein"}}, {"surface.png": b""})
-    assert "degree 4" not in Page(surface).text  # a point estimate has no intervals to doubt
+    assert "degree 4" not in text
+
+
+@pytest.mark.parametrize(
+    ("count", "method", "doubted"), [(4, "bernstein", True), (2, "bernstein", False), (4, "platt", False)]
+)
+def test_intervals_of_surfaces_of_many_scores_are_doubted(
+    count: int, method: str, doubted: bool, fused: Calibrator
+) -> None:
+    summary = summary_of(fused)
+    summary["data"]["scores"] *= count // 2
+    summary["priors"][0]["method"] = method
+    text = Page(render_report(summary, {"surface.png": b""})).text
+    assert ("degree 4" in text) == doubted
 
 
 def test_names_of_several_scores_are_escaped(fused: Calibrator) -> None:
