@@ -153,3 +153,11 @@ def test_notes_say_which_column(cases: tuple[np.ndarray, np.ndarray]) -> None:
     assert [text[:14] for text in said] == ["score column 1", "score column 2"]
     assert "in reverse" in said[0]
     assert "all scores are equal" in said[1]
+
+
+def test_surfaces_of_too_many_coefficients_are_refused(random_seed: int) -> None:
+    y = np.tile([0, 1], 15)
+    scores = 0.3 * y[:, None] + 0.6 * np.random.default_rng(random_seed).random((30, 5))
+    with pytest.raises(bc.ParameterValueError, match="3125 coefficients, more than 2000"):
+        bc.BernsteinCalibrator().fit(scores, y)
+    assert bc.BernsteinCalibrator(inference="point", degree=2).fit(scores, y).predict_proba(scores).shape == (30, 2)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 DEFAULT_DEGREES = {1: 12, 2: 6}  # by number of scores; 4 for more
+MAX_COEFFICIENTS = 2000  # of a surface; its field's correlation is a square matrix of that size
 BLOCK = 2**15  # rows whose basis is held at a time
 
 
@@ -201,6 +202,12 @@ class BernsteinCalibrator(BinaryCalibrator):
         if n_scores > 1 and sum(degrees) % 2:
             raise ParameterValueError(
                 f"degree must have an even sum over several scores, got {degrees}; take the next even number."
+            )
+        size = int(np.prod([k + 1 for k in degrees]))
+        if n_scores > 1 and size > MAX_COEFFICIENTS:
+            raise ParameterValueError(
+                f"degree {degrees} makes {size} coefficients, more than {MAX_COEFFICIENTS}. Lower it, or fuse fewer "
+                "scores (PlattCalibrator fuses any number)."
             )
         return degrees
 
