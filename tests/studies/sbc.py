@@ -44,7 +44,7 @@ def simulate(model: str, simulation: int, first_seed: int) -> dict[str, object]:
     scores = rng.beta(0.8, 0.8, CASES)
     calibrator = CALIBRATORS[model].load()(random_state=simulation, cores=1, classes=[0, 1])
     scale = calibrator._learn_scale(np.sort(scores), np.ones(CASES))
-    priors = calibrator._default_priors()
+    priors = calibrator._default_priors(1)
     truth = calibrator._prior_draws(rng, 1, priors, scale)
 
     def features(s: np.ndarray) -> np.ndarray:
