@@ -1,17 +1,22 @@
 """The calibrators of the registry as fixtures: a test that takes one runs on all of them.
 
-======================  =================================================================
-fixture                 runs once for each
-======================  =================================================================
-`make`, `fitted`        calibrator and kind of inference: a factory; a shared fit, read-only
-`make_posterior`, ...   calibrator that has a posterior
-`make_point`, ...       calibrator that has a point estimate
-======================  =================================================================
+============================  ==================================================================
+fixture                       runs once for each
+============================  ==================================================================
+`make`, `fitted`              variant: a factory; a shared fit, read-only
+`make_posterior`, ...         variant that has a posterior
+`make_point`, ...             variant that has a point estimate
+`cases`, `other_cases`        labelled rows with as many scores as the test's variant reads
+`grid`                        new scores, as many: from 0 to 1, or a lattice over the unit square
+============================  ==================================================================
 
-A calibrator that is added to the registry joins; `test_total.py` asserts that none is left out. Fits are tiny: what is
-tested holds for any draws. Tests that need draws of some quality ask for them.
+A variant is a calibrator, a kind of inference and a number of scores: one, two, or either where it reads any number.
+`@pytest.mark.variants(choice)` runs a test on some of them; `CHOICES` lists which. A calibrator that is added to the
+registry joins; `test_total.py` asserts that none is left out. Fits are tiny: what is tested holds for any draws. Tests
+that need draws of some quality ask for them.
 """
 
+import inspect
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,7 +35,7 @@ from bayescal.validation import ConvergenceWarning
 Make = Callable[..., Calibrator]
 
 # fewer than 400 draws: the gate fails, and does not start a second, more careful run
-TINY = {"draws": 80, "tune": 100, "chains": 2, "random_state": 1}
+TINY = {"draws": 80, "tune": 100, "chains": 2, "random_state": 1, "progressbar": False}
 ROWS = 60
 
 COLLECTED: dict[str, Counter[str]] = {}  # file -> variant -> tests, before any is deselected
@@ -39,44 +44,70 @@ RAN: Counter[str] = Counter()  # variant -> contract tests that ran
 
 @dataclass(frozen=True)
 class Variant:
-    """A calibrator of the registry with one kind of inference."""
+    """A calibrator of the registry with one kind of inference, on so many scores."""
 
     name: str
     inference: str
+    n_scores: int
 
     def __str__(self) -> str:
-        return f"{self.name}-{self.inference}"
+        return f"{self.name}-{self.inference}" + ("" if self.n_scores == 1 else "-several")
 
     def make(self, **settings: Any) -> Calibrator:
-        """Construct it with the tiny settings, or with others."""
-        known = kinds_of_inference(self.name)
-        chosen = {"inference": self.inference} if known != ("nuts",) else {}
-        return CALIBRATORS[self.name].load()(**{**TINY, **chosen, **settings})
+        """Construct it with those of the tiny settings that it knows, or with others."""
+        calibrator = CALIBRATORS[self.name].load()
+        known = inspect.signature(calibrator).parameters
+        tiny = {key: value for key, value in {"inference": self.inference, **TINY}.items() if key in known}
+        return calibrator(**{**tiny, **settings})
+
+    @property
+    def columns(self) -> str:
+        """How many scores the calibrator reads: "one", "several" or "any" number."""
+        return CALIBRATORS[self.name].columns
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether no higher score lowers the answer: of several scores, that takes a model with that order in it."""
+        ordered = ("platt-nuts", "bernstein-nuts", "bernstein-point", "auto-nuts")
+        return self.n_scores == 1 or f"{self.name}-{self.inference}" in ordered
 
 
-def kinds_of_inference(name: str) -> tuple[str, ...]:
-    """What the constructor's argument `inference` can be; a class without the argument has only the posterior."""
-    return CALIBRATORS[name].inferences
-
-
-ONE_SCORE = [name for name, entry in CALIBRATORS.items() if entry.columns != "several"]  # the suite's scores are one's
-VARIANTS = [Variant(name, inference) for name in ONE_SCORE for inference in kinds_of_inference(name)]
+NUMBERS = {"one": (1,), "any": (1, 2), "several": (2,)}
+VARIANTS = [
+    Variant(name, inference, n_scores)
+    for name, entry in CALIBRATORS.items()
+    for inference in entry.inferences
+    for n_scores in NUMBERS[entry.columns]
+]
 POSTERIORS = [variant for variant in VARIANTS if variant.inference == "nuts"]
 POINTS = [variant for variant in VARIANTS if variant.inference == "point"]
+
+CHOICES: dict[str, Callable[[Variant], bool]] = {
+    "one score": lambda variant: variant.n_scores == 1,
+    "several scores": lambda variant: variant.n_scores > 1,
+    "fewest scores": lambda variant: variant.n_scores == min(NUMBERS[variant.columns]),  # where the number is no matter
+    "not any number": lambda variant: variant.columns != "any",
+    "monotone": lambda variant: variant.is_monotone,
+}
 
 
 class Cases(NamedTuple):
     """Labelled scores: no ties, both classes well mixed, so that no fit has a reason to warn."""
 
-    scores: np.ndarray  # (n,) in (0, 1)
+    scores: np.ndarray  # (n,) in (0, 1), or (n, 2) of classifiers that agree in part
     y: np.ndarray  # (n,) 0 or 1
 
 
 @cache
-def simulate(seed: int, n: int = ROWS) -> Cases:
+def simulate(seed: int, n_scores: int, n: int = ROWS) -> Cases:
     rng = np.random.default_rng([seed, n])
     scores = (rng.permutation(n) + rng.uniform(0.1, 0.9, n)) / n
-    y = (rng.random(n) < 0.15 + 0.7 * scores**1.5).astype(int)
+    truth = scores
+    if n_scores == 2:
+        ranks = (scores + rng.normal(0, 0.3, n)).argsort().argsort()
+        scores = np.column_stack([scores, ((ranks + rng.uniform(0.1, 0.9, n)) / n) ** 1.2])
+        truth = scores.mean(axis=1)
+    y = (rng.random(n) < 0.15 + 0.7 * truth**1.5).astype(int)
     for array in (scores, y):
         array.setflags(write=False)
     return Cases(scores, y)
@@ -86,7 +117,20 @@ def simulate(seed: int, n: int = ROWS) -> Cases:
 def shared_fit(variant: Variant, seed: int) -> Calibrator:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return variant.make().fit(*simulate(seed))
+        return variant.make().fit(*simulate(seed, variant.n_scores))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "variants(choice): run on the variants of this choice, see CHOICES")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on every variant of the kind that it takes, or on those that its marks choose."""
+    chosen = [CHOICES[mark.args[0]] for mark in metafunc.definition.iter_markers("variants")]
+    for fixture, variants in (("variant", VARIANTS), ("posterior_variant", POSTERIORS), ("point_variant", POINTS)):
+        if fixture in metafunc.fixturenames:
+            mine = [variant for variant in variants if all(choice(variant) for choice in chosen)]
+            metafunc.parametrize(fixture, mine, ids=str, indirect=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -99,7 +143,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings("ignore::bayescal.ConvergenceWarning"))
         of_file = COLLECTED.setdefault(item.path.name, Counter())
         if parameters(item).get("random_seed") in {None, min(seeds, default=None)}:
-            of_file.update(variants_of(item))
+            of_file.update(map(str, variants_of(item)))
 
 
 def parameters(item: pytest.Item) -> dict[str, Any]:
@@ -107,36 +151,57 @@ def parameters(item: pytest.Item) -> dict[str, Any]:
     return item.callspec.params if hasattr(item, "callspec") else {}
 
 
-def variants_of(item: pytest.Item) -> list[str]:
+def variants_of(item: pytest.Item) -> list[Variant]:
     """The variant that a test runs on, if any."""
-    return [str(value) for value in parameters(item).values() if isinstance(value, Variant)]
+    return [value for value in parameters(item).values() if isinstance(value, Variant)]
 
 
 @pytest.fixture
-def cases(random_seed: int) -> Cases:
+def n_scores(request: pytest.FixtureRequest) -> int:
+    """How many scores the test's variant reads; one where a test has no variant."""
+    return max((variant.n_scores for variant in variants_of(request.node)), default=1)
+
+
+@pytest.fixture
+def cases(random_seed: int, n_scores: int) -> Cases:
     """The calibration rows of the shared fits."""
-    return simulate(random_seed)
+    return simulate(random_seed, n_scores)
 
 
 @pytest.fixture
-def other_cases(random_seed: int) -> Cases:
+def other_cases(random_seed: int, n_scores: int) -> Cases:
     """Other rows, another number of them."""
-    return simulate(random_seed, ROWS + 15)
+    return simulate(random_seed, n_scores, ROWS + 15)
 
 
-@pytest.fixture(params=VARIANTS, ids=str)
+@pytest.fixture
+def grid_of() -> Callable[[int], np.ndarray]:
+    """New scores by their number, (101,) or (100, 2): both ends and all corners among them."""
+
+    def grid_of(n_scores: int) -> np.ndarray:
+        return np.linspace(0.0, 1.0, 101) if n_scores == 1 else np.array(list(np.ndindex(10, 10))) / 9
+
+    return grid_of
+
+
+@pytest.fixture
+def grid(grid_of: Callable[[int], np.ndarray], n_scores: int) -> np.ndarray:
+    return grid_of(n_scores)
+
+
+@pytest.fixture
 def variant(request: pytest.FixtureRequest) -> Iterator[Variant]:
     yield request.param
     RAN[str(request.param)] += 1
 
 
-@pytest.fixture(params=POSTERIORS, ids=str)
+@pytest.fixture
 def posterior_variant(request: pytest.FixtureRequest) -> Iterator[Variant]:
     yield request.param
     RAN[str(request.param)] += 1
 
 
-@pytest.fixture(params=POINTS, ids=str)
+@pytest.fixture
 def point_variant(request: pytest.FixtureRequest) -> Iterator[Variant]:
     yield request.param
     RAN[str(request.param)] += 1
@@ -198,4 +263,5 @@ def ran() -> Counter[str]:
 def selected(request: pytest.FixtureRequest) -> Counter[str]:
     """variant -> contract tests that this run was to run."""
     here = Path(__file__).parent
-    return Counter(v for item in request.session.items if item.path.parent == here for v in variants_of(item))
+    items = [item for item in request.session.items if item.path.parent == here]
+    return Counter(str(variant) for item in items for variant in variants_of(item))

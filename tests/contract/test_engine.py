@@ -18,18 +18,20 @@ from bayescal.calibrators.base import Calibrator
 from bayescal.inference.sampling import compiled_structures
 
 Make = Callable[..., Calibrator]
+DrawsOf = Callable[[Calibrator], np.ndarray]
 
-GRID = np.linspace(0.0, 1.0, 41)
 
-
-def draws_of(cal: Calibrator) -> np.ndarray:
-    return cal.proba_draws(GRID).to_numpy()
+@pytest.fixture
+def draws_of(grid: np.ndarray) -> DrawsOf:
+    """The draws of a calibrator at the test's grid."""
+    return lambda cal: cal.proba_draws(grid).to_numpy()
 
 
 # Seeds
 
 
-def test_a_generator_goes_on(make_posterior: Make, cases, random_seed: int) -> None:
+@pytest.mark.variants("fewest scores")
+def test_a_generator_goes_on(make_posterior: Make, cases, draws_of: DrawsOf, random_seed: int) -> None:
     generator = np.random.default_rng(random_seed)
     first, second = (draws_of(make_posterior(random_state=generator).fit(*cases)) for _ in range(2))
     assert (first != second).any()
@@ -38,17 +40,19 @@ def test_a_generator_goes_on(make_posterior: Make, cases, random_seed: int) -> N
 
 
 @pytest.mark.parametrize("kind", [np.random.RandomState, np.int64, np.uint8, int])
-def test_random_state_of_any_kind(make_one_posterior: Make, cases, kind: type) -> None:
+def test_random_state_of_any_kind(make_one_posterior: Make, cases, draws_of: DrawsOf, kind: type) -> None:
     one, two = (draws_of(make_one_posterior(random_state=kind(42)).fit(*cases)) for _ in range(2))
     np.testing.assert_array_equal(one, two)
 
 
-def test_random_state_none_differs_from_fit_to_fit(make_posterior: Make, cases) -> None:
+@pytest.mark.variants("fewest scores")
+def test_random_state_none_differs_from_fit_to_fit(make_posterior: Make, cases, draws_of: DrawsOf) -> None:
     one, two = (draws_of(make_posterior(random_state=None).fit(*cases)) for _ in range(2))
     assert (one != two).any()
 
 
-def test_draws_do_not_depend_on_the_cores(make_posterior: Make, posterior: Calibrator, cases) -> None:
+@pytest.mark.variants("fewest scores")
+def test_draws_do_not_depend_on_the_cores(make_posterior: Make, posterior, cases, draws_of: DrawsOf) -> None:
     for cores in (1, 2, 8):
         np.testing.assert_array_equal(draws_of(make_posterior(cores=cores).fit(*cases)), draws_of(posterior))
 
@@ -56,7 +60,7 @@ def test_draws_do_not_depend_on_the_cores(make_posterior: Make, posterior: Calib
 # What is left alone
 
 
-def test_global_state_is_left_alone(make: Make, cases) -> None:
+def leaves_the_global_state_alone(use: Callable[[], object]) -> None:
     def state() -> tuple[str, dict, list, dict, dict, int]:
         return (
             str(np.random.get_state(legacy=False)),  # noqa: NPY002 - the global state is what is watched
@@ -68,13 +72,19 @@ def test_global_state_is_left_alone(make: Make, cases) -> None:
         )
 
     before = state()
-    cal = make(random_state=None).fit(*cases)
-    cal.predict_proba(GRID)
-    if hasattr(cal, "idata_"):
-        cal.predict_interval(GRID)
+    use()
     assert state() == before
 
 
+def test_drawing_leaves_the_global_state_alone(make_posterior: Make, cases, grid: np.ndarray) -> None:
+    leaves_the_global_state_alone(lambda: make_posterior(random_state=None).fit(*cases).predict_interval(grid))
+
+
+def test_estimating_leaves_the_global_state_alone(make_point: Make, cases, grid: np.ndarray) -> None:
+    leaves_the_global_state_alone(lambda: make_point().fit(*cases).predict_proba(grid))
+
+
+@pytest.mark.variants("fewest scores")
 def test_blas_threads_are_limited_and_given_back(make_posterior: Make, cases) -> None:
     def blas() -> list[int]:
         return [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
@@ -87,6 +97,7 @@ def test_blas_threads_are_limited_and_given_back(make_posterior: Make, cases) ->
     assert {count for counts in during for count in counts} == {1}
 
 
+@pytest.mark.variants("fewest scores")
 def test_progress_is_reported(make_posterior: Make, cases) -> None:
     calls: list[tuple[int, int, int]] = []
     cal = make_posterior(progressbar=lambda *numbers: calls.append(numbers)).fit(*cases)
@@ -116,13 +127,14 @@ def test_one_chain_is_not_assessed(make_posterior: Make, cases) -> None:
     assert (diagnostics[["ess_bulk", "ess_tail"]] > 0).all(axis=None)
 
 
+@pytest.mark.variants("fewest scores")
 @pytest.mark.parametrize(("chains", "draws"), [(1, 1), (1, 3), (4, 1), (4, 3)])
-def test_hardly_any_draws(make_posterior: Make, cases, chains: int, draws: int) -> None:
+def test_hardly_any_draws(make_posterior: Make, cases, grid: np.ndarray, chains: int, draws: int) -> None:
     with pytest.warns(bc.ConvergenceWarning, match="not assessed"):
         cal = make_posterior(chains=chains, draws=draws).fit(*cases)
     assert cal.diagnostics_.attrs["verdict"] == "not assessed"
     assert "nan" not in cal.diagnostics_.attrs["message"]
-    lower, upper = cal.predict_interval(GRID)[:, 1].T
+    lower, upper = cal.predict_interval(grid)[:, 1].T
     assert (lower <= upper).all()
     assert cal.idata_.posterior.sizes["draw"] == draws
 
@@ -200,13 +212,16 @@ def test_each_draws_the_same_in_a_fresh_process_and_can_be_interrupted(
     fresh_and_interrupted(make_posterior, other_cases, tmp_path)
 
 
-def test_priors_of_an_earlier_fit_do_not_matter(make_posterior: Make, posterior: Calibrator, cases) -> None:
+def other_priors(cal: Calibrator) -> dict:
+    """Settings with another first mean, for each member where it has members."""
+    if hasattr(cal, "members_"):
+        return {name: other_priors(member) for name, member in cal.members_.items()}
+    return {next(name for name, _, _ in cal._priors.describe() if name.endswith("mean")): 1.0}
+
+
+def test_priors_of_an_earlier_fit_do_not_matter(make_posterior: Make, posterior, cases, draws_of: DrawsOf) -> None:
     # the compiled model is the same: its chains must start where these priors are, not those of the fit before
-    if hasattr(posterior, "members_"):
-        priors = {"platt": {"slope_log_mean": 1.0}, "isotonic": {"concentration_log_mean": 2.0}}
-    else:
-        name = next(name for name, _, _ in posterior._priors.describe() if name.endswith("mean"))
-        priors = {name: 1.0}
+    priors = other_priors(posterior)
     assert (draws_of(make_posterior(priors=priors).fit(*cases)) != draws_of(posterior)).any()
     np.testing.assert_array_equal(draws_of(make_posterior().fit(*cases)), draws_of(posterior))
 
@@ -224,7 +239,7 @@ def fit(k):
     cal = CALIBRATORS[sys.argv[1]].load()(**eval(sys.argv[2]))
     folder = sys.argv[3]
     cal.fit(np.load(folder + "/scores.npy"), np.load(folder + "/y.npy"))
-    return cal.proba_draws(np.linspace(0.0, 1.0, 41)).to_numpy()
+    return cal.proba_draws(np.load(folder + "/scores.npy")).to_numpy()
 
 if __name__ == "__main__":
     here = fit(0)  # what the sampler's threads held before the fork must not hang the children
@@ -242,32 +257,32 @@ if __name__ == "__main__":
 def test_workers_draw_the_same(make_one_posterior: Make, cases, tmp_path: Path) -> None:
     here = make_one_posterior().fit(*cases)
     assert fit_elsewhere(WORKERS, here, cases, tmp_path) == [str([True] * 5)]
-    np.testing.assert_array_equal(np.load(tmp_path / "draws.npy"), draws_of(here))
+    np.testing.assert_array_equal(np.load(tmp_path / "draws.npy"), here.proba_draws(cases.scores).to_numpy())
 
 
 # Without nutpie
 
 
-def without_nutpie(make: Make, cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_nutpie(make: Make, cases, grid: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"draws": 180, "tune": 300}  # fewer than 400 draws: one run, whatever the gate says
     reference = make(**settings).fit(*cases)
     monkeypatch.setitem(sys.modules, "nutpie", None)
     with pytest.warns(UserWarning, match="nutpie cannot be imported"):
         other = make(**settings).fit(*cases)
     assert set(other.idata_.posterior.data_vars) == set(reference.idata_.posterior.data_vars)
-    a, b = (cal.proba_draws([0.1, 0.5, 0.9]).to_numpy()[..., 1] for cal in (reference, other))
+    a, b = (cal.proba_draws(grid[[10, 50, 90]]).to_numpy()[..., 1] for cal in (reference, other))
     assert (a != b).any()
     difference = a.mean(axis=(0, 1)) - b.mean(axis=(0, 1))
     assert (np.abs(difference) <= 4 * np.hypot(standard_error(a), standard_error(b))).all()
 
 
-def test_pymc_takes_over_where_nutpie_is_missing(make_one_posterior, cases, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_nutpie(make_one_posterior, cases, monkeypatch)
+def test_pymc_takes_over_where_nutpie_is_missing(make_one_posterior, cases, grid, monkeypatch) -> None:
+    without_nutpie(make_one_posterior, cases, grid, monkeypatch)
 
 
 @pytest.mark.slow
-def test_pymc_takes_over_for_each(make_posterior: Make, cases, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_nutpie(make_posterior, cases, monkeypatch)
+def test_pymc_takes_over_for_each(make_posterior: Make, cases, grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_nutpie(make_posterior, cases, grid, monkeypatch)
 
 
 def standard_error(draws: np.ndarray) -> np.ndarray:

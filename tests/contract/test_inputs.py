@@ -15,8 +15,6 @@ from bayescal.calibrators.base import Calibrator
 
 Make = Callable[..., Calibrator]
 
-GRID = np.linspace(0.0, 1.0, 41)
-
 # name -> how labels 0/1 are written, and the classes that come back
 LABELS: dict[str, tuple[Callable[[np.ndarray], Any], list[Any]]] = {
     "bool": (lambda y: y.astype(bool), [False, True]),
@@ -62,24 +60,44 @@ def memory_mapped(scores: np.ndarray, folder: Path) -> np.ndarray:
     return np.load(path, mmap_mode="r")
 
 
+def frame(scores: np.ndarray) -> pd.DataFrame:
+    """A table of one score, or of several."""
+    return pd.DataFrame(scores).set_axis(["risk", "marker"][: scores.ndim], axis=1)
+
+
+def polars_frame(scores: np.ndarray) -> pl.DataFrame:
+    return pl.DataFrame({name: column.to_numpy() for name, column in frame(scores).items()})
+
+
 # name -> how scores are held; all of them hold the same float64 numbers
 CONTAINERS: dict[str, Callable[[np.ndarray, Path], Any]] = {
     "list": lambda s, _: s.tolist(),
-    "column": lambda s, _: s[:, None],
     "read-only": lambda s, _: read_only(s),
     "memory map": memory_mapped,
-    "every second": lambda s, _: np.repeat(s, 2)[::2],
+    "every second": lambda s, _: np.repeat(s, 2, axis=0)[::2],
     "backwards": lambda s, _: s[::-1].copy()[::-1],
-    "column of a Fortran array": lambda s, _: np.asfortranarray(np.stack([s, s + 1], axis=1))[:, :1],
     "big-endian": lambda s, _: s.astype(">f8"),
     "object": lambda s, _: s.astype(object),
-    "Series": lambda s, _: pd.Series(s, index=np.arange(len(s))[::-1], name="risk"),
-    "DataFrame": lambda s, _: pd.DataFrame({"risk": s}),
-    "Float64": lambda s, _: pd.Series(s, dtype="Float64"),
-    "DataFrame of Float64": lambda s, _: pd.DataFrame({"risk": pd.array(s, dtype="Float64")}),
-    "arrow": lambda s, _: pd.Series(s, dtype=pd.ArrowDtype(pa.float64())),
-    "polars Series": lambda s, _: pl.Series("risk", s),
-    "polars DataFrame": lambda s, _: pl.DataFrame({"risk": s}),
+    "DataFrame": lambda s, _: frame(s).set_index(np.arange(len(s))[::-1]),
+    "DataFrame of Float64": lambda s, _: frame(s).astype("Float64"),
+    "DataFrame of arrow": lambda s, _: frame(s).astype(pd.ArrowDtype(pa.float64())),
+    "polars DataFrame": lambda s, _: polars_frame(s),
+}
+COLUMN: dict[str, Callable[[np.ndarray], Any]] = {
+    "column": lambda s: s[:, None],
+    "column of a Fortran array": lambda s: np.asfortranarray(np.stack([s, s + 1], axis=1))[:, :1],
+    "Series": lambda s: pd.Series(s, index=np.arange(len(s))[::-1], name="risk"),
+    "Float64": lambda s: pd.Series(s, dtype="Float64"),
+    "arrow": lambda s: pd.Series(s, dtype=pd.ArrowDtype(pa.float64())),
+    "polars Series": lambda s: pl.Series("risk", s),
+}
+COLUMNS: dict[str, Callable[[np.ndarray], Any]] = {
+    "Fortran": np.asfortranarray,
+    "transposed": lambda s: s.T.copy().T,
+    "columns of a wider array": lambda s: np.repeat(s, 3, axis=1)[:, ::3],
+    "list of arrays": list,
+    "DataFrame of two kinds": lambda s: frame(s).astype({"marker": "Float64"}),
+    "DataFrame of columns from elsewhere": lambda s: frame(s).assign(id="a")[["risk", "marker"]],
 }
 
 # shapes and containers of pairs (1 - p, p)
@@ -95,35 +113,39 @@ PAIRS: dict[str, Callable[[np.ndarray], Any]] = {
 # Labels
 
 
+@pytest.mark.variants("fewest scores")
 @pytest.mark.parametrize("kind", LABELS)
-def test_labels_of_any_kind(make_point: Make, point: Calibrator, cases, kind: str) -> None:
+def test_labels_of_any_kind(make_point: Make, point: Calibrator, cases, grid, kind: str) -> None:
     write, classes = LABELS[kind]
     cal = make_point().fit(cases.scores, write(cases.y))
-    np.testing.assert_array_equal(cal.predict_proba(GRID), point.predict_proba(GRID))
-    predicted = cal.predict(GRID)
+    np.testing.assert_array_equal(cal.predict_proba(grid), point.predict_proba(grid))
+    predicted = cal.predict(grid)
     assert cal.classes_.tolist() == classes
-    assert predicted.tolist() == [classes[k] for k in point.predict(GRID)]
+    assert predicted.tolist() == [classes[k] for k in point.predict(grid)]
     assert {type(label) for label in predicted.tolist()} == {type(label) for label in classes}
 
 
+@pytest.mark.variants("fewest scores")
 @pytest.mark.parametrize("kind", ["strings", "boolean"])
-def test_labels_do_not_change_the_draws(make_posterior: Make, posterior: Calibrator, cases, kind: str) -> None:
+def test_labels_do_not_change_the_draws(make_posterior: Make, posterior, cases, grid, kind: str) -> None:
     write, classes = LABELS[kind]
     cal = make_posterior().fit(cases.scores, write(cases.y))
-    np.testing.assert_array_equal(cal.proba_draws(GRID).to_numpy(), posterior.proba_draws(GRID).to_numpy())
-    assert cal.proba_draws(GRID).coords["class"].to_numpy().tolist() == classes
+    np.testing.assert_array_equal(cal.proba_draws(grid).to_numpy(), posterior.proba_draws(grid).to_numpy())
+    assert cal.proba_draws(grid).coords["class"].to_numpy().tolist() == classes
     np.testing.assert_array_equal(cal.idata_.observed_data.y, cases.y)
 
 
-def test_classes_say_which_label_is_positive(make: Make, cases) -> None:
+@pytest.mark.variants("fewest scores")
+def test_classes_say_which_label_is_positive(make: Make, cases, grid) -> None:
     words = np.array(["relapse", "well"])
     cal = make(classes=["well", "relapse"]).fit(cases.scores, words[1 - cases.y])
     assert cal.classes_.tolist() == ["well", "relapse"]
     expected = make().fit(*cases)
-    np.testing.assert_array_equal(cal.predict_proba(GRID), expected.predict_proba(GRID))
-    assert cal.predict([1.0])[0] == cal.classes_[expected.predict([1.0])[0]]
+    np.testing.assert_array_equal(cal.predict_proba(grid), expected.predict_proba(grid))
+    assert cal.predict(grid[-1:])[0] == cal.classes_[expected.predict(grid[-1:])[0]]
 
 
+@pytest.mark.variants("fewest scores")
 def test_a_label_outside_classes_is_refused(make: Make, cases) -> None:
     with pytest.raises(bc.LabelValueError, match="classes"):
         make(classes=["no", "yes"]).fit(cases.scores, np.array(["no", "maybe"])[cases.y])
@@ -143,6 +165,7 @@ BAD_LABELS = {
 }
 
 
+@pytest.mark.variants("fewest scores")
 @pytest.mark.parametrize("fault", BAD_LABELS)
 def test_bad_labels_are_refused(make: Make, cases, fault: str) -> None:
     write, says = BAD_LABELS[fault]
@@ -154,24 +177,42 @@ def test_bad_labels_are_refused(make: Make, cases, fault: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
-def test_scores_of_any_container(make_point: Make, point: Calibrator, cases, kind: str, tmp_path: Path) -> None:
+def test_scores_of_any_container(make_point: Make, point: Calibrator, cases, grid, kind: str, tmp_path: Path) -> None:
     held = CONTAINERS[kind]
     cal = make_point().fit(held(cases.scores, tmp_path), cases.y)
-    np.testing.assert_array_equal(cal.predict_proba(held(GRID, tmp_path)), point.predict_proba(GRID))
+    np.testing.assert_array_equal(cal.predict_proba(held(grid, tmp_path)), point.predict_proba(grid))
 
 
+@pytest.mark.variants("one score")
+@pytest.mark.parametrize("kind", COLUMN)
+def test_one_score_of_any_container(make_point: Make, point: Calibrator, cases, grid, kind: str) -> None:
+    cal = make_point().fit(COLUMN[kind](cases.scores), cases.y)
+    np.testing.assert_array_equal(cal.predict_proba(COLUMN[kind](grid)), point.predict_proba(grid))
+
+
+@pytest.mark.variants("several scores")
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_several_scores_of_any_container(make_point: Make, point: Calibrator, cases, grid, kind: str) -> None:
+    cal = make_point().fit(COLUMNS[kind](cases.scores), cases.y)
+    np.testing.assert_array_equal(cal.predict_proba(COLUMNS[kind](grid)), point.predict_proba(grid))
+
+
+@pytest.mark.variants("fewest scores")
 @pytest.mark.parametrize("kind", ["memory map", "polars DataFrame"])
-def test_containers_do_not_change_the_draws(make_posterior, posterior, cases, kind: str, tmp_path: Path) -> None:
+def test_containers_do_not_change_the_draws(
+    make_posterior: Make, posterior: Calibrator, cases, grid, kind: str, tmp_path: Path
+) -> None:
     held = CONTAINERS[kind]
     cal = make_posterior().fit(held(cases.scores, tmp_path), cases.y)
-    drawn = cal.proba_draws(held(GRID, tmp_path)).to_numpy()
-    np.testing.assert_array_equal(drawn, posterior.proba_draws(GRID).to_numpy())
+    drawn = cal.proba_draws(held(grid, tmp_path)).to_numpy()
+    np.testing.assert_array_equal(drawn, posterior.proba_draws(grid).to_numpy())
 
 
 # 1 - p is exact for multiples of 2^-10
 FINE = np.arange(0, 1025, 64) / 1024
 
 
+@pytest.mark.variants("one score")
 @pytest.mark.parametrize("kind", PAIRS)
 def test_pairs_of_probabilities(make_point: Make, cases, kind: str) -> None:
     fine = np.round(cases.scores * 1024) / 1024
@@ -185,6 +226,7 @@ def test_pairs_of_probabilities(make_point: Make, cases, kind: str) -> None:
     np.testing.assert_array_equal(cal.predict_proba(swapped), expected.predict_proba(1 - FINE))
 
 
+@pytest.mark.variants("one score")
 def test_pairs_of_probabilities_do_not_change_the_draws(make_posterior: Make, cases) -> None:
     fine = np.round(cases.scores * 1024) / 1024
     cal = make_posterior().fit(np.stack([1 - fine, fine], axis=1), cases.y)
@@ -192,6 +234,7 @@ def test_pairs_of_probabilities_do_not_change_the_draws(make_posterior: Make, ca
     np.testing.assert_array_equal(drawn, make_posterior().fit(fine, cases.y).proba_draws(FINE).to_numpy())
 
 
+@pytest.mark.variants("fewest scores")
 def test_float32_scores_are_the_same_numbers(make: Make, cases) -> None:
     coarse = cases.scores.astype(np.float32)
     cal = make().fit(coarse, cases.y)
@@ -201,77 +244,130 @@ def test_float32_scores_are_the_same_numbers(make: Make, cases) -> None:
     assert cal.predict_proba(coarse).dtype == np.float64
 
 
-def test_integer_scores(make: Make, fitted: Calibrator, cases) -> None:
+@pytest.mark.variants("fewest scores")
+def test_integer_scores(make: Make, fitted: Calibrator, cases, grid) -> None:
     points = np.round(cases.scores * 1000).astype(int)
     cal = make(score_kind="raw").fit(points, cases.y)
     expected = make(score_kind="raw").fit(points.astype(float), cases.y)
     np.testing.assert_array_equal(cal.predict_proba(points), expected.predict_proba(points.astype(float)))
-    np.testing.assert_array_equal(fitted.predict_proba(np.array([0, 1])), fitted.predict_proba([0.0, 1.0]))
+    ends = grid[[0, -1]]
+    np.testing.assert_array_equal(fitted.predict_proba(ends.astype(int)), fitted.predict_proba(ends))
 
 
-def test_scores_of_exactly_zero_and_one(make: Make, cases) -> None:
+def alike(values: Any, n_scores: int) -> np.ndarray:
+    """The same number for every score of a row."""
+    return np.array(values) if n_scores == 1 else np.stack([values] * n_scores, axis=1)
+
+
+def test_scores_of_exactly_zero_and_one(variant, cases, n_scores: int) -> None:
     scores = cases.scores.copy()
     scores[[0, 1]], scores[[2, 3]] = 0.0, 1.0
     y = cases.y.copy()
     y[:4] = [0, 1, 0, 1]  # certain and right, certain and wrong
-    cal = make().fit(scores, y)
-    proba = cal.predict_proba([0.0, 1e-300, 1.0 - 2**-53, 1.0])[:, 1]
+    cal = variant.make().fit(scores, y)
+    proba = cal.predict_proba(alike([0.0, 1e-300, 1.0 - 2**-53, 1.0], n_scores))[:, 1]
     assert np.isfinite(proba).all()
-    assert (np.diff(proba) >= 0).all()
+    assert not variant.is_monotone or (np.diff(proba) >= 0).all()
     if hasattr(cal, "idata_"):
         assert np.isfinite(cal.idata_.log_likelihood.y).all()
 
 
 @pytest.mark.parametrize("score_kind", ["logit", "raw"])
-def test_other_kinds_of_scores(make: Make, cases, score_kind: str) -> None:
+def test_other_kinds_of_scores(variant, cases, n_scores: int, score_kind: str) -> None:
     log_odds = np.log(cases.scores) - np.log1p(-cases.scores)
-    cal = make(score_kind=score_kind).fit(log_odds, cases.y)
-    far = np.array([-1e6, -50.0, *log_odds.round(3)[:5], 50.0, 1e6])
-    proba = cal.predict_proba(far)
+    cal = variant.make(score_kind=score_kind).fit(log_odds, cases.y)
+    far = np.sort([-1e6, -50.0, *log_odds.ravel().round(3)[:5], 50.0, 1e6])
+    proba = cal.predict_proba(alike(far, n_scores))[:, 1]
     assert ((proba >= 0) & (proba <= 1)).all()
-    assert (np.diff(proba[np.argsort(far), 1]) >= -1e-15).all()
+    assert not variant.is_monotone or (np.diff(proba) >= -1e-15).all()
+
+
+def spoil(scores: np.ndarray, value: float) -> np.ndarray:
+    """Another value in row 7, of several scores in column 1."""
+    spoilt = scores.copy()
+    spoilt[(7, 1)[: scores.ndim]] = value
+    return spoilt
 
 
 BAD_SCORES = {
-    "NaN": (lambda s: np.where(np.arange(len(s)) == 7, np.nan, s), "1 of .*row 7"),
-    "infinite": (lambda s: np.where(np.arange(len(s)) == 7, np.inf, s), "1 of .*row 7"),
-    "missing": (lambda s: pd.Series(s, dtype="Float64", name="risk").mask(np.arange(len(s)) == 7), "row 7.*'risk'"),
-    "outside [0, 1]": (lambda s: np.where(np.arange(len(s)) == 7, 1.01, s), r"\[0, 1\].*1\.01 at row 7"),
+    "NaN": (lambda s: spoil(s, np.nan), "1 of .*row 7"),
+    "infinite": (lambda s: spoil(s, np.inf), "1 of .*row 7"),
+    "missing": (lambda s: frame(s).astype("Float64").mask(frame(spoil(s, 2.0)) > 1), "1 missing.*row 7 of column '"),
+    "outside [0, 1]": (lambda s: spoil(s, 1.01), r"\[0, 1\].*1\.01 at row 7"),
     "empty": (lambda s: s[:0], "empty"),
-    "three columns": (lambda s: np.stack([s, s, s], axis=1), "3 columns"),
-    "pairs that do not sum to 1": (lambda s: np.stack([s, s], axis=1), "sum to 1"),
-    "three dimensions": (lambda s: s[:, None, None], "1 or 2 dimensions"),
+    "three dimensions": (lambda s: s.reshape(len(s), 1, -1), "1 or 2 dimensions"),
     "a number": (lambda s: 0.5, "1 or 2 dimensions"),
     "complex": (lambda s: s + 1j, "complex"),
-    "dates": (lambda s: np.full(len(s), "2020-01-01", dtype="M8[D]"), "dates"),
-    "words": (lambda s: ["high"] * len(s), "numbers"),
+    "dates": (lambda s: np.full(s.shape, "2020-01-01", dtype="M8[D]"), "dates"),
+    "words": (lambda s: np.full(s.shape, "high").tolist(), "numbers"),
     "ragged": (lambda s: [[0.1], [0.2, 0.3]], "numbers"),
 }
-
-
-SEVERAL_SCORES = ("three columns", "pairs that do not sum to 1")  # which some calibrators can be fitted to
 
 
 @pytest.mark.parametrize("fault", BAD_SCORES)
 def test_bad_scores_are_refused(make: Make, fitted: Calibrator, cases, fault: str) -> None:
     write, says = BAD_SCORES[fault]
-    if fitted._columns == "one" or fault not in SEVERAL_SCORES:
-        with pytest.raises(bc.ScoreValueError, match=says):
-            make().fit(write(cases.scores), cases.y)
+    with pytest.raises(bc.ScoreValueError, match=says):
+        make().fit(write(cases.scores), cases.y)
     if fault != "empty":
         with pytest.raises(bc.ScoreValueError, match=says):
             fitted.predict_proba(write(cases.scores))
 
 
-@pytest.mark.parametrize("nothing", [[], np.empty((0, 1)), np.empty((0, 2))], ids=["list", "(0, 1)", "(0, 2)"])
-def test_no_rows_have_no_answers(fitted: Calibrator, nothing: object) -> None:
-    assert fitted.predict_proba(nothing).shape == (0, 2)
-    assert fitted.predict(nothing).shape == (0,)
-    if hasattr(fitted, "idata_"):
-        assert fitted.predict_interval(nothing).shape == (0, 2, 2)
-        assert fitted.predict_exceedance(nothing, 0.5).shape == (0, 2)
-        assert fitted.predict_table(nothing).shape == (0, 4)
-        assert fitted.proba_draws(nothing).shape == (fitted.chains, fitted.draws, 0, 2)
+@pytest.mark.variants("several scores")
+@pytest.mark.parametrize("fault", ["NaN", "infinite", "missing", "outside [0, 1]"])
+def test_the_column_of_a_bad_score_is_said(make: Make, cases, fault: str) -> None:
+    where = "row 7 of column 'marker'" if fault == "missing" else "row 7, column 1"
+    with pytest.raises(bc.ScoreValueError, match=where):
+        make().fit(BAD_SCORES[fault][0](cases.scores), cases.y)
+
+
+# number of scores -> other columns, and what is said of them
+OTHER_COLUMNS: dict[int, list[tuple[Callable[[np.ndarray], np.ndarray], str]]] = {
+    1: [
+        (lambda s: np.stack([s, s, s], axis=1), "3 columns"),
+        (lambda s: np.stack([s, s], axis=1), "sum to 1"),
+    ],
+    2: [
+        (lambda s: s[:, :1], "one column for each of two or more"),
+        (lambda s: s[:, 0], "one column for each of two or more"),
+        (lambda s: np.stack([1 - s[:, 0], s[:, 0]], axis=1), "which is one classifier's"),
+    ],
+}
+
+
+@pytest.mark.variants("not any number")
+def test_columns_that_it_does_not_read_are_refused(make: Make, cases, n_scores: int) -> None:
+    for write, says in OTHER_COLUMNS[n_scores]:
+        with pytest.raises(bc.ScoreValueError, match=says):
+            make().fit(write(cases.scores), cases.y)
+
+
+@pytest.mark.variants("one score")
+def test_other_columns_than_the_one_of_the_fit_are_refused(fitted: Calibrator, grid: np.ndarray) -> None:
+    for write, says in OTHER_COLUMNS[1]:
+        with pytest.raises(bc.ScoreValueError, match=says):
+            fitted.predict_proba(write(grid))
+
+
+@pytest.mark.variants("several scores")
+def test_other_columns_than_the_two_of_the_fit_are_refused(fitted: Calibrator, grid: np.ndarray) -> None:
+    for wrong in (grid[:, 0], grid[:, :1], np.repeat(grid, 2, axis=1), []):
+        with pytest.raises(bc.ScoreValueError, match="must have 2 columns"):
+            fitted.predict_proba(wrong)
+    pairs = np.stack([1 - grid[:, 0], grid[:, 0]], axis=1)  # sum to 1, and are two classifiers' all the same
+    assert fitted.predict_proba(pairs).shape == (len(grid), 2)
+
+
+def test_no_rows_have_no_answers(fitted: Calibrator, n_scores: int) -> None:
+    for nothing in {1: [[], np.empty((0, 1)), np.empty((0, 2))], 2: [np.empty((0, 2))]}[n_scores]:
+        assert fitted.predict_proba(nothing).shape == (0, 2)
+        assert fitted.predict(nothing).shape == (0,)
+        if hasattr(fitted, "idata_"):
+            assert fitted.predict_interval(nothing).shape == (0, 2, 2)
+            assert fitted.predict_exceedance(nothing, 0.5).shape == (0, 2)
+            assert fitted.predict_table(nothing).shape == (0, 4)
+            assert fitted.proba_draws(nothing).shape == (fitted.chains, fitted.draws, 0, 2)
 
 
 BAD_WEIGHTS = {
@@ -284,6 +380,7 @@ BAD_WEIGHTS = {
 }
 
 
+@pytest.mark.variants("fewest scores")
 @pytest.mark.parametrize("fault", BAD_WEIGHTS)
 def test_bad_weights_are_refused(make: Make, cases, fault: str) -> None:
     write, says = BAD_WEIGHTS[fault]
@@ -294,33 +391,51 @@ def test_bad_weights_are_refused(make: Make, cases, fault: str) -> None:
 # Frames
 
 
-def test_feature_names_are_kept_and_checked(make: Make, cases) -> None:
-    cal = make().fit(pd.DataFrame({"risk": cases.scores}), cases.y)
-    assert cal.feature_names_in_.tolist() == ["risk"]
-    cal.predict_proba(pl.DataFrame({"risk": GRID}))
-    cal.predict_proba(GRID)  # nothing to compare
+def test_feature_names_are_kept_and_checked(make: Make, cases, grid) -> None:
+    cal = make().fit(frame(cases.scores), cases.y)
+    assert cal.feature_names_in_.tolist() == frame(grid).columns.tolist()
+    cal.predict_proba(polars_frame(grid))
+    cal.predict_proba(grid)  # nothing to compare
     with pytest.raises(bc.ScoreValueError, match=r"'age'.*'risk'"):
-        cal.predict_proba(pd.DataFrame({"age": GRID}))
-    unnamed = make().fit(pd.DataFrame(cases.scores), cases.y)  # columns that are not words are no names
-    assert not hasattr(unnamed, "feature_names_in_")
+        cal.predict_proba(frame(grid).rename(columns={"risk": "age"}))
+
+
+@pytest.mark.variants("several scores")
+def test_columns_in_another_order_are_refused(make_point: Make, cases, grid) -> None:
+    cal = make_point().fit(frame(cases.scores), cases.y)
+    with pytest.raises(bc.ScoreValueError, match=r"'marker', 'risk'.*'risk', 'marker'"):
+        cal.predict_proba(frame(grid)[["marker", "risk"]])
+
+
+def test_columns_that_are_not_words_are_no_names(make_point: Make, cases) -> None:
+    assert not hasattr(make_point().fit(pd.DataFrame(cases.scores), cases.y), "feature_names_in_")
+
+
+@pytest.mark.variants("one score")
+def test_names_of_pairs_are_kept(make_point: Make, cases) -> None:
     pairs = pd.DataFrame({"benign": 1 - cases.scores, "malignant": cases.scores})
-    assert make().fit(pairs, cases.y).feature_names_in_.tolist() == ["benign", "malignant"]
+    assert make_point().fit(pairs, cases.y).feature_names_in_.tolist() == ["benign", "malignant"]
 
 
-def test_table_keeps_the_index(posterior: Calibrator) -> None:
+def test_table_keeps_the_index(posterior: Calibrator, grid: np.ndarray) -> None:
     index = pd.Index(["ann", "bob", "ann"], name="patient")
-    from_series = posterior.predict_table(pd.Series([0.2, 0.5, 0.8], index=index))
-    from_frame = posterior.predict_table(pd.DataFrame({"risk": [0.2, 0.5, 0.8]}, index=index))
-    pd.testing.assert_frame_equal(from_series, from_frame)
-    pd.testing.assert_index_equal(from_series.index, index)
-    assert posterior.predict_table([0.2, 0.5]).index.tolist() == [0, 1]
+    table = posterior.predict_table(frame(grid[[20, 50, 80]]).set_index(index))
+    pd.testing.assert_index_equal(table.index, index)
+    np.testing.assert_array_equal(table, posterior.predict_table(grid[[20, 50, 80]]))
+    assert posterior.predict_table(grid[:2]).index.tolist() == [0, 1]
+
+
+@pytest.mark.variants("one score")
+def test_table_keeps_the_index_of_a_series(posterior: Calibrator) -> None:
+    series = pd.Series([0.2, 0.5, 0.8], index=pd.Index(["ann", "bob", "ann"], name="patient"))
+    pd.testing.assert_frame_equal(posterior.predict_table(series), posterior.predict_table(series.to_frame()))
 
 
 def test_nothing_of_the_callers_is_changed(make: Make, cases) -> None:
     scores, y, weight = cases.scores.copy(), cases.y.copy(), np.full(len(cases.y), 2.0)
-    frame = pd.DataFrame({"risk": scores})
+    given = frame(scores)
     cal = make().fit(scores, y, weight)
-    for held in (scores, frame, scores[:, None]):
+    for held in (scores, given, scores.reshape(len(scores), -1)):
         cal.predict_proba(held)
         cal.predict(held)
         if hasattr(cal, "idata_"):
@@ -329,7 +444,7 @@ def test_nothing_of_the_callers_is_changed(make: Make, cases) -> None:
     np.testing.assert_array_equal(scores, cases.scores)
     np.testing.assert_array_equal(y, cases.y)
     np.testing.assert_array_equal(weight, 2.0)
-    pd.testing.assert_frame_equal(frame, pd.DataFrame({"risk": cases.scores}))
+    pd.testing.assert_frame_equal(given, frame(cases.scores))
 
 
 def test_a_fit_does_not_follow_later_changes_of_the_arrays(make_posterior: Make, cases) -> None:

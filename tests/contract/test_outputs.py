@@ -14,7 +14,18 @@ from bayescal.calibrators.summaries import EXACT_LIMIT, TOLERANCE
 
 Make = Callable[..., Calibrator]
 
-GRID = np.linspace(0.0, 1.0, 201)
+
+def lattice(low: float, high: float, n_scores: int) -> np.ndarray:
+    """Scores from low to high, (2001,), or all pairs of some, (31, 31, 2)."""
+    if n_scores == 1:
+        return np.linspace(low, high, 2001)
+    axis = np.linspace(low, high, 31)
+    return np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
+
+
+def smallest_step(values: np.ndarray, n_scores: int) -> float:
+    """The smallest change of values (..., 2001) or (..., 31, 31) where one score rises by a step."""
+    return min(np.diff(values, axis=axis).min() for axis in range(-n_scores, 0))
 
 
 def draws_of(cal: Calibrator, scores: np.ndarray) -> np.ndarray:
@@ -25,52 +36,58 @@ def draws_of(cal: Calibrator, scores: np.ndarray) -> np.ndarray:
 # Probabilities
 
 
-def test_probabilities_lie_in_the_unit_interval_and_sum_to_one(fitted: Calibrator) -> None:
-    proba = fitted.predict_proba(GRID)
-    assert proba.shape == (len(GRID), 2)
+def test_probabilities_lie_in_the_unit_interval_and_sum_to_one(fitted: Calibrator, grid: np.ndarray) -> None:
+    proba = fitted.predict_proba(grid)
+    assert proba.shape == (len(grid), 2)
     assert proba.dtype == np.float64
     assert ((proba >= 0) & (proba <= 1)).all()
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-15)
 
 
-def test_draws_are_probabilities_with_named_dimensions(posterior: Calibrator) -> None:
-    drawn = posterior.proba_draws(GRID)
+def test_draws_are_probabilities_with_named_dimensions(posterior: Calibrator, grid: np.ndarray) -> None:
+    drawn = posterior.proba_draws(grid)
     assert drawn.dims == ("chain", "draw", "obs", "class")
-    assert drawn.shape == (posterior.chains, posterior.draws, len(GRID), 2)
+    assert drawn.shape == (posterior.chains, posterior.draws, len(grid), 2)
     assert ((drawn >= 0) & (drawn <= 1)).all()
     np.testing.assert_allclose(drawn.sum("class"), 1.0, rtol=0, atol=1e-15)
-    np.testing.assert_allclose(drawn.mean(("chain", "draw")), posterior.predict_proba(GRID), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(drawn.mean(("chain", "draw")), posterior.predict_proba(grid), rtol=0, atol=1e-12)
 
 
+@pytest.mark.variants("monotone")
 @pytest.mark.parametrize("score_kind", ["proba", "logit", "raw"])
-def test_every_draw_is_nondecreasing(make_posterior: Make, cases, score_kind: str) -> None:
-    fine = np.linspace(0.0, 1.0, 2001)
-    scores = {"proba": fine, "logit": np.linspace(-20, 20, 2001), "raw": np.linspace(-3, 4, 2001)}[score_kind]
+def test_every_draw_is_nondecreasing(make_posterior: Make, cases, n_scores: int, score_kind: str) -> None:
+    points = lattice(*{"proba": (0.0, 1.0), "logit": (-20.0, 20.0), "raw": (-3.0, 4.0)}[score_kind], n_scores)
     given = {"proba": cases.scores, "logit": logit(cases.scores), "raw": 2 * cases.scores - 1}[score_kind]
     cal = make_posterior(score_kind=score_kind).fit(given, cases.y)
+    shape = points.shape[:n_scores]
+    scores = points.reshape(-1, *points.shape[n_scores:])
     # sums of the same terms in another order: as many roundings as terms
-    assert np.diff(draws_of(cal, scores), axis=1).min() >= -1e-14
-    assert np.diff(cal.predict_proba(scores)[:, 1]).min() >= -1e-14
+    assert smallest_step(draws_of(cal, scores).reshape(-1, *shape), n_scores) >= -1e-14
+    assert smallest_step(cal.predict_proba(scores)[:, 1].reshape(shape), n_scores) >= -1e-14
+    assert smallest_step(cal.predict_exceedance(scores, 0.5)[:, 1].reshape(shape), n_scores) >= -1e-12
 
 
-def test_point_estimate_is_nondecreasing(point: Calibrator) -> None:
-    assert np.diff(point.predict_proba(np.linspace(0, 1, 2001))[:, 1]).min() >= -1e-14
+@pytest.mark.variants("monotone")
+def test_point_estimate_is_nondecreasing(point: Calibrator, n_scores: int) -> None:
+    points = lattice(0.0, 1.0, n_scores)
+    p = point.predict_proba(points.reshape(-1, *points.shape[n_scores:]))[:, 1]
+    assert smallest_step(p.reshape(points.shape[:n_scores]), n_scores) >= -1e-14
 
 
-def test_prediction_is_the_more_probable_class(fitted: Calibrator) -> None:
-    expected = fitted.classes_[(fitted.predict_proba(GRID)[:, 1] >= 0.5).astype(int)]
-    np.testing.assert_array_equal(fitted.predict(GRID), expected)
-    assert set(fitted.predict(GRID)) == {0, 1}  # the fixture's map crosses one half
+def test_prediction_is_the_more_probable_class(fitted: Calibrator, grid: np.ndarray) -> None:
+    expected = fitted.classes_[(fitted.predict_proba(grid)[:, 1] >= 0.5).astype(int)]
+    np.testing.assert_array_equal(fitted.predict(grid), expected)
+    assert set(fitted.predict(grid)) == {0, 1}  # the fixture's map crosses one half
 
 
 # Intervals
 
 
 @pytest.mark.parametrize("ci_kind", ["eti", "hdi"])
-def test_intervals_are_ordered_nested_and_inside(posterior: Calibrator, ci_kind: str) -> None:
-    levels = [posterior.predict_interval(GRID, ci_prob=p, ci_kind=ci_kind) for p in (0.5, 0.8, 0.9, 0.99)]
+def test_intervals_are_ordered_nested_and_inside(posterior: Calibrator, grid: np.ndarray, ci_kind: str) -> None:
+    levels = [posterior.predict_interval(grid, ci_prob=p, ci_kind=ci_kind) for p in (0.5, 0.8, 0.9, 0.99)]
     for interval in levels:
-        assert interval.shape == (len(GRID), 2, 2)
+        assert interval.shape == (len(grid), 2, 2)
         assert ((interval >= 0) & (interval <= 1)).all()
         assert (interval[..., 0] <= interval[..., 1]).all()
         np.testing.assert_allclose(interval[:, 0, ::-1], 1 - interval[:, 1], rtol=0, atol=1e-15)
@@ -82,44 +99,43 @@ def test_intervals_are_ordered_nested_and_inside(posterior: Calibrator, ci_kind:
             assert (np.diff(outer) >= np.diff(inner)).all()
 
 
-def test_equal_tails_hold_the_median(posterior: Calibrator) -> None:
-    median = np.median(draws_of(posterior, GRID), axis=0)
+def test_equal_tails_hold_the_median(posterior: Calibrator, grid: np.ndarray) -> None:
+    median = np.median(draws_of(posterior, grid), axis=0)
     for ci_prob in (0.01, 0.5, 0.9):
-        lower, upper = posterior.predict_interval(GRID, ci_prob=ci_prob)[:, 1].T
+        lower, upper = posterior.predict_interval(grid, ci_prob=ci_prob)[:, 1].T
         assert (lower <= median + 1e-15).all()
         assert (median <= upper + 1e-15).all()
 
 
-def test_intervals_hold_the_draws_they_promise(posterior: Calibrator) -> None:
-    drawn = draws_of(posterior, GRID)
+def test_intervals_hold_the_draws_they_promise(posterior: Calibrator, grid: np.ndarray) -> None:
+    drawn = draws_of(posterior, grid)
     for ci_kind in ("eti", "hdi"):
-        lower, upper = posterior.predict_interval(GRID, ci_prob=0.8, ci_kind=ci_kind)[:, 1].T
+        lower, upper = posterior.predict_interval(grid, ci_prob=0.8, ci_kind=ci_kind)[:, 1].T
         inside = ((drawn >= lower - 1e-12) & (drawn <= upper + 1e-12)).sum(axis=0)
         assert inside.min() >= 0.8 * (len(drawn) - 2)  # interpolated ends can lose a draw on each side
 
 
-def test_shortest_interval_is_not_wider(posterior: Calibrator) -> None:
+def test_shortest_interval_is_not_wider(posterior: Calibrator, grid: np.ndarray) -> None:
     for ci_prob in (0.5, 0.8, 0.9):  # of 160 draws: whole numbers of draws inside
-        eti = np.diff(posterior.predict_interval(GRID, ci_prob=ci_prob))
-        hdi = np.diff(posterior.predict_interval(GRID, ci_prob=ci_prob, ci_kind="hdi"))
+        eti = np.diff(posterior.predict_interval(grid, ci_prob=ci_prob))
+        hdi = np.diff(posterior.predict_interval(grid, ci_prob=ci_prob, ci_kind="hdi"))
         assert (hdi <= eti + 1e-12).all()
 
 
-def test_exceedance_counts_draws(posterior: Calibrator) -> None:
-    drawn = posterior.proba_draws(GRID).to_numpy().reshape(-1, len(GRID), 2)
+def test_exceedance_counts_draws(posterior: Calibrator, grid: np.ndarray) -> None:
+    drawn = posterior.proba_draws(grid).to_numpy().reshape(-1, len(grid), 2)
     for threshold in (0.0, 0.25, 0.5, 0.8, 1.0):
-        exceedance = posterior.predict_exceedance(GRID, threshold)
+        exceedance = posterior.predict_exceedance(grid, threshold)
         np.testing.assert_allclose(exceedance, (drawn > threshold).mean(axis=0), rtol=0, atol=1e-12)
-        assert np.diff(exceedance[:, 1]).min() >= -1e-12
-    lower, upper = posterior.predict_interval(GRID, ci_prob=0.8)[:, 1].T
-    at_least = posterior.predict_exceedance(GRID, 0.5)[:, 1]
+    lower, upper = posterior.predict_interval(grid, ci_prob=0.8)[:, 1].T
+    at_least = posterior.predict_exceedance(grid, 0.5)[:, 1]
     assert (at_least[lower > 0.5] >= 0.9 - 0.01).all()  # the lower end is the 10 % quantile, up to a draw
     assert (at_least[upper < 0.5] <= 0.1 + 0.01).all()
 
 
-def test_table_summarises_the_draws(posterior: Calibrator) -> None:
-    drawn = draws_of(posterior, GRID)
-    table = posterior.predict_table(GRID, ci_prob=0.8)
+def test_table_summarises_the_draws(posterior: Calibrator, grid: np.ndarray) -> None:
+    drawn = draws_of(posterior, grid)
+    table = posterior.predict_table(grid, ci_prob=0.8)
     assert table.columns.tolist() == ["mean", "sd", "lower", "upper"]
     assert table.attrs == {"ci_prob": 0.8}
     expected = {
@@ -133,42 +149,44 @@ def test_table_summarises_the_draws(posterior: Calibrator) -> None:
 
 BAD_QUESTIONS = {
     "ci_prob": [
-        lambda cal, bad=bad: cal.predict_interval(GRID, ci_prob=bad) for bad in (0, 1, 90, -0.1, np.nan, "0.9")
+        lambda cal, grid, bad=bad: cal.predict_interval(grid, ci_prob=bad) for bad in (0, 1, 90, -0.1, np.nan, "0.9")
     ],
-    "ci_kind": [lambda cal: cal.predict_interval(GRID, ci_kind="shortest")],
-    "threshold": [lambda cal, bad=bad: cal.predict_exceedance(GRID, bad) for bad in (-0.1, 1.1, np.nan, True, "0.5")],
+    "ci_kind": [lambda cal, grid: cal.predict_interval(grid, ci_kind="shortest")],
+    "threshold": [
+        lambda cal, grid, bad=bad: cal.predict_exceedance(grid, bad) for bad in (-0.1, 1.1, np.nan, True, "0.5")
+    ],
 }
 
 
 @pytest.mark.parametrize("name", BAD_QUESTIONS)
-def test_bad_questions_are_refused(posterior: Calibrator, name: str) -> None:
+def test_bad_questions_are_refused(posterior: Calibrator, grid: np.ndarray, name: str) -> None:
     for ask in BAD_QUESTIONS[name]:
         with pytest.raises(bc.ParameterValueError, match=name):
-            ask(posterior)
+            ask(posterior, grid)
 
 
-def test_draws_that_would_not_fit_in_memory_are_refused(posterior: Calibrator) -> None:
+def test_draws_that_would_not_fit_in_memory_are_refused(posterior: Calibrator, grid: np.ndarray) -> None:
     rows = 2**29 // (2 * posterior.chains * posterior.draws) + 1
     with pytest.raises(bc.ScoreValueError, match="GB"):
-        posterior.proba_draws(np.broadcast_to(0.5, rows))
+        posterior.proba_draws(np.broadcast_to(0.5, (rows, *grid.shape[1:])))
 
 
 # Rows and batches
 
 
-def test_a_row_is_answered_the_same_in_every_batch(fitted: Calibrator, random_seed: int) -> None:
+def test_a_row_is_answered_the_same_in_every_batch(fitted: Calibrator, grid: np.ndarray, random_seed: int) -> None:
     rng = np.random.default_rng(random_seed)
-    scores = rng.random(50)
+    scores = rng.random((50, *grid.shape[1:]))
     together = fitted.predict_proba(scores)
     order = rng.permutation(50)
     np.testing.assert_allclose(fitted.predict_proba(scores[order]), together[order], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(fitted.predict_proba(np.repeat(scores, 3))[::3], together, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(np.repeat(scores, 3, axis=0))[::3], together, rtol=0, atol=1e-12)
     alone = np.concatenate([fitted.predict_proba([s]) for s in scores])
     np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)
 
 
-def test_an_interval_is_the_same_in_every_batch(posterior: Calibrator, random_seed: int) -> None:
-    scores = np.random.default_rng(random_seed).random(20)
+def test_an_interval_is_the_same_in_every_batch(posterior: Calibrator, grid: np.ndarray, random_seed: int) -> None:
+    scores = np.random.default_rng(random_seed).random((20, *grid.shape[1:]))
     for ask in (
         posterior.predict_interval,
         lambda s: posterior.predict_exceedance(s, 0.4),
@@ -179,6 +197,7 @@ def test_an_interval_is_the_same_in_every_batch(posterior: Calibrator, random_se
         np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)
 
 
+@pytest.mark.variants("one score")  # rows of several are all computed
 @pytest.mark.parametrize("tails", ["short", "long"])
 def test_a_large_batch_agrees_with_small_ones(make_posterior: Make, cases, tails: str) -> None:
     # beyond EXACT_LIMIT distinct scores answers are interpolated where they change by less than TOLERANCE
@@ -204,6 +223,7 @@ def test_a_large_batch_agrees_with_small_ones(make_posterior: Make, cases, tails
             assert np.diff(whole, axis=0).min() >= -1e-12
 
 
+@pytest.mark.variants("one score")
 def test_huge_scores_of_either_sign_in_a_large_batch(make_posterior: Make, cases) -> None:
     cal = make_posterior(score_kind="raw").fit(*cases)
     large = np.r_[-1.7e308, np.linspace(-3, 3, EXACT_LIMIT), 5e-324, 1e-320, 1.7e308]

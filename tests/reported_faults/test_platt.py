@@ -16,6 +16,7 @@ from bayescal.registry import CALIBRATORS
 
 Make = Callable[..., Calibrator]
 
+# the faults are those of curves of one score; test_bad_input.py has separated, reversed and equal scores of several
 ALL = [name for name, entry in CALIBRATORS.items() if entry.columns != "several"]
 
 
