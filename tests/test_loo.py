@@ -50,6 +50,23 @@ def test_many_cells_are_not_smoothed_and_agree(cases: tuple[np.ndarray, np.ndarr
     np.testing.assert_allclose(pointwise_loo(cal), smoothed, atol=0.02)
 
 
+@pytest.mark.parametrize("n_scores", [1, 2])
+def test_rows_that_share_scores_and_outcome_share_the_value(n_scores: int, random_seed: int) -> None:
+    rng = np.random.default_rng(random_seed)
+    scores = rng.integers(1, 4, (40, n_scores)) / 4
+    y, weight = rng.integers(0, 2, 40), rng.integers(0, 3, 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bc.CalibrationWarning)
+        warnings.simplefilter("ignore", bc.ConvergenceWarning)
+        cal = bc.PlattCalibrator(random_state=0, draws=90, tune=200).fit(scores, y, weight)
+    found = pointwise_loo(cal)
+    np.testing.assert_array_equal(found == 0, weight == 0)
+    cells: dict[tuple[float, ...], set[float]] = {}
+    for *cell, value in np.column_stack([scores, y, found])[weight > 0]:
+        cells.setdefault(tuple(cell), set()).add(value)
+    assert all(len(values) == 1 for values in cells.values())
+
+
 def test_equal_likelihoods_do_not_break_it() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bc.CalibrationWarning)

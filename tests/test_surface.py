@@ -479,6 +479,12 @@ def test_program_costs_less_than_its_gram_matrix(random_seed):
 # Errors
 
 
+def test_a_program_that_is_not_solved_is_an_error():
+    unbounded = -np.eye(9)  # falls without end along every axis
+    with pytest.raises(bc.ParameterValueError, match=r"program of 9 Bernstein coefficients cannot be solved \(\w+\)"):
+        monotone_least_squares(unbounded, np.ones(9), make_lattice((2, 2)).edges)
+
+
 def test_degrees_are_checked():
     scores, y = np.random.default_rng(0).random((30, 2)), np.arange(30) % 2
     with pytest.raises(bc.ParameterValueError, match=r"even sum over several scores, got \(2, 3\)"):

@@ -325,7 +325,13 @@ def monotone_least_squares(gram: np.ndarray, target: np.ndarray, edges: np.ndarr
         [clarabel.NonnegativeConeT(len(edges) + 2)],
         settings,
     )
-    beta = np.clip(np.asarray(solver.solve().x), 0.0, 1.0)
+    found = solver.solve()
+    if str(found.status) not in ("Solved", "AlmostSolved"):
+        raise ParameterValueError(
+            f"the least-squares program of {k} Bernstein coefficients cannot be solved ({found.status}). Lower degree, "
+            "or leave out rows of negligible weight."
+        )
+    beta = np.clip(np.asarray(found.x), 0.0, 1.0)
     for low, high in edges[np.lexsort((edges[:, 1], edges[:, 0]))]:  # what the tolerance left
         beta[high] = max(beta[low], beta[high])
     return beta

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from bayescal.calibrators.scale import distinct_rows
+
 if TYPE_CHECKING:
     from bayescal.calibrators.binary import BinaryCalibrator
 
@@ -25,7 +27,7 @@ def pointwise_loo(calibrator: "BinaryCalibrator") -> np.ndarray:
     used = rows.weight > 0
     enough = np.prod(calibrator._draw_shape) >= SMOOTHED_DRAWS
     pairs = np.column_stack([rows.scores, rows.positive])[used]
-    cells, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    cells, inverse = distinct_rows(pairs)
     elpd = np.empty(len(cells))
     for start in range(0, len(cells), BLOCK):
         part = cells[start : start + BLOCK]
@@ -37,7 +39,7 @@ def pointwise_loo(calibrator: "BinaryCalibrator") -> np.ndarray:
             value[tail] = logsumexp(log_likelihood[tail] + log_weights, axis=1) - logsumexp(log_weights, axis=1)
         elpd[start : start + BLOCK] = value
     values = np.zeros(len(used))
-    values[used] = elpd[inverse.reshape(-1)]
+    values[used] = elpd[inverse]
     return values
 
 
