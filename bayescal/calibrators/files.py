@@ -1,6 +1,7 @@
 """Fitted calibrators in netCDF files: plain arrays and JSON, no pickle, readable by ArviZ, whole or not there.
 
-A file holds the settings, the draws, the constants of the map, and (unless left out) the calibration rows.
+A file holds the settings, the draws, the constants of the map, and (unless left out) the calibration rows. It ends with
+a checksum; one without it is read all the same, such as a file that went through ArviZ.
 Reading one needs xarray and h5netcdf, neither PyMC nor a sampler.
 """
 
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from bayescal import __version__
+from bayescal.calibrators.seal import is_broken, seal
 from bayescal.registry import CALIBRATORS
 from bayescal.tables import atomic_path
 from bayescal.validation import FileFormatError, check_choice
@@ -63,6 +65,7 @@ def save(calibrator: Any, path: Any, *, include_data: bool = True) -> None:
     }
     with atomic_path(Path(path)) as temporary:
         tree.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+        seal(temporary)
 
 
 def load(path: Any) -> Any:
@@ -95,6 +98,7 @@ def load(path: Any) -> Any:
     ...     bc.load(f"{folder}/fit.nc").classes_
     array([0, 1])
     """
+    import h5py
     import xarray as xr
 
     file = Path(path)
@@ -102,14 +106,21 @@ def load(path: Any) -> Any:
         raise FileNotFoundError(f"there is no file {str(file)!r} to load.")
     if file.is_dir():
         raise FileFormatError(f"{str(file)!r} is a folder. Pass the .nc file in it.")
+    if is_broken(file):
+        raise FileFormatError(
+            f"{file.name!r} is damaged: by its checksum it is not what was saved. Copy it again, or fit and save anew."
+        )
     try:
-        with xr.open_datatree(file, engine="h5netcdf") as opened:
-            tree = opened.load()
+        with h5py.File(file) as opened:  # first: a file that h5netcdf cannot open, it complains of on standard error
+            ours = "bayescal_schema" in opened.attrs
+        if ours:
+            with xr.open_datatree(file, engine="h5netcdf") as opened:
+                tree = opened.load()
     except (OSError, ValueError, KeyError, RuntimeError, TypeError) as problem:
         raise FileFormatError(
             f"{file.name!r} cannot be read as netCDF: {problem}. It may be damaged or cut short."
         ) from None
-    if "bayescal_schema" not in tree.attrs:
+    if not ours:
         raise FileFormatError(f"{file.name!r} is a netCDF file, but bayescal did not write it. Load it with ArviZ.")
     if tree.attrs["bayescal_schema"] != SCHEMA:
         raise FileFormatError(
