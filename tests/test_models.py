@@ -27,11 +27,15 @@ from bayescal.registry import CALIBRATORS
 
 MODELS = Path(__file__).parents[1] / "models"
 REFERENCE = MODELS / "reference"
-NAMES = sorted(path.stem for path in MODELS.glob("*.py"))
+# specifications of models that are not binary calibrators', and where their tests are
+ELSEWHERE = {"scaling": "test_scaling_model.py"}
+NAMES = sorted({path.stem for path in MODELS.glob("*.py")} - ELSEWHERE.keys())
 # name of the calibrator, and whether the specification is that of its model for several scores
-SPECIFIED = {name: (name, entry.columns == "several") for name, entry in CALIBRATORS.items() if entry.priors_name} | {
-    f"{name}_surface": (name, True) for name, entry in CALIBRATORS.items() if entry.several_priors_name
-}
+SPECIFIED = {
+    name: (name, entry.columns == "several")
+    for name, entry in CALIBRATORS.items()
+    if entry.priors_name and entry.columns != "classes"
+} | {f"{name}_surface": (name, True) for name, entry in CALIBRATORS.items() if entry.several_priors_name}
 WITHOUT_REFERENCE = {"copula"}  # what it draws exactly is tested against quadrature in test_copula.py
 SIZES = ("degree", "steps")  # arguments of a specification that are no prior settings
 RUN = Mode(linker="py", optimizer="fast_run")  # all rewrites of the default mode, nothing compiled
@@ -69,6 +73,7 @@ def scores_of(name: str, column: np.ndarray) -> np.ndarray:
 
 def test_every_model_of_the_library_is_specified() -> None:
     assert sorted(SPECIFIED) == NAMES
+    assert all((Path(__file__).parent / file).exists() for file in ELSEWHERE.values())
 
 
 # The files run
@@ -150,7 +155,8 @@ def test_card_states_the_defaults(name: str) -> None:
     for key in given:
         stem, _, last = key.rpartition("_")
         value = f"{given[key]:g}"
-        said = [f"{key} = {value}", f"{stem} ~ HalfNormal({value})", f"{stem} ~ Beta({value}, {value})"]
+        laws = (f"HalfNormal({value})", f"Beta({value}, {value})", f"Normal(0, {value})")
+        said = [f"{key} = {value}", *(f"{stem} ~ {law}" for law in laws)]
         if last in ("mean", "sd") and {f"{stem}_mean", f"{stem}_sd"} <= given.keys():
             mean, sd, parameter = given[f"{stem}_mean"], given[f"{stem}_sd"], stem.removesuffix("_log")
             law = "LogNormal" if stem.endswith("_log") else "Normal"
@@ -250,18 +256,19 @@ def test_slice_sampling_has_the_density_of_the_specification(
     module = scripts("elliptical")
     target = module.surface(scores, y, scores[:1], arguments)
     w = rng.normal(size=(20, target.size))
-    intercept, slope, roughness = module.hyperparameters(w, target)
+    intercept, slope, interaction, roughness = module.hyperparameters(w, target)
     deviation = w[:, -len(target.nodes) :] @ target.factor.T
-    order = ("intercept", "slope_log__", "roughness_log__", "deviation")
-    values = zip(intercept, np.log(slope), np.log(roughness), deviation, strict=True)
+    order = ("intercept", "slope_log__", "interaction", "roughness_log__", "deviation")
+    values = zip(intercept, np.log(slope), interaction, np.log(roughness), deviation, strict=True)
     points = [dict(zip(order, value, strict=True)) for value in values]
     model = SPECIFICATIONS["bernstein_surface"].model(scores, y, **arguments)
-    likelihood = model.compile_logp(vars=[model["y"]], mode=RUN)
+    likelihood = model.compile_logp(vars=[model["y"], model["coarsening"]], mode=RUN)
     expected = [likelihood(point) for point in points]
     np.testing.assert_allclose(module.log_likelihood(w, target), expected, rtol=0, atol=1e-8)
-    # the prior of w is standard normal; with d log(roughness) = d log |w| the specification's has one term more
+    # the prior of w is standard normal; with d log(slope) = d log |w| the specification's has a term more for each
     prior = model.compile_logp(vars=model.free_RVs, mode=RUN)
-    difference = [prior(point) for point in points] + 0.5 * (w**2).sum(axis=1) - np.log(roughness)
+    jacobian = np.log(roughness) + np.log(slope).sum(axis=1)
+    difference = [prior(point) for point in points] + 0.5 * (w**2).sum(axis=1) - jacobian
     np.testing.assert_allclose(difference, difference[0], rtol=0, atol=1e-8)
 
 

@@ -2,16 +2,17 @@
 
 Every parameter of the model is a function of independent standard normal variables w:
 
-    intercept = mean + sd w_0,      log slope_m = log mean + log sd w_m,      roughness = sd |w_(M+1)|,
-    deviation = L (w_(M+2), ...),   L L' the correlation of the deviations
+    intercept = mean + sd w_0,      slope_m = sd |w_m|,      interaction = sd w_(M+1),      roughness = sd |w_(M+2)|,
+    deviation = L (w_(M+3), ...),   L L' the correlation of the deviations
 
-So the posterior of w is a standard normal density times the likelihood, for which an update needs no step size and no
+So the posterior of w is a standard normal density times the power of the likelihood, for which an update needs no step size and no
 gradient: draw another standard normal vector v and a threshold below the likelihood of w, and shrink an angle towards 0
 until w cos(angle) + v sin(angle) is above it. Murray, Adams & MacKay (2010), "Elliptical slice sampling", AISTATS.
 
 Chains, batches and the acceptance rule are those of `gibbs.py`, importance sampling from the prior included.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gibbs
@@ -36,7 +37,7 @@ class Surface(NamedTuple):
     @property
     def size(self) -> int:
         """How many standard normal variables there are."""
-        return len(self.degrees) + 2 + len(self.nodes)
+        return len(self.degrees) + 3 + len(self.nodes)
 
 
 def surface(scores: np.ndarray, y: np.ndarray, at: np.ndarray, arguments: dict[str, Any]) -> Surface:
@@ -60,21 +61,28 @@ def surface(scores: np.ndarray, y: np.ndarray, at: np.ndarray, arguments: dict[s
     return Surface(degrees, nodes, place, factor, basis(scores[y > 0]), basis(scores[y == 0]), basis(at), arguments)
 
 
-def hyperparameters(w: np.ndarray, model: Surface) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Intercept ``(k,)``, slopes ``(k, M)`` and roughness ``(k,)``."""
+def hyperparameters(w: np.ndarray, model: Surface) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Intercept ``(k,)``, slopes ``(k, M)``, interaction ``(k,)`` and roughness ``(k,)``."""
     given, columns = model.arguments, len(model.degrees)
     return (
         given["intercept_mean"] + given["intercept_sd"] * w[:, 0],
-        np.exp(given["slope_log_mean"] + given["slope_log_sd"] * w[:, 1 : columns + 1]),
-        given["roughness_sd"] * np.abs(w[:, columns + 1]),
+        given["slope_sd"] * np.abs(w[:, 1 : columns + 1]),
+        given["interaction_sd"] * w[:, columns + 1],
+        given["roughness_sd"] * np.abs(w[:, columns + 2]),
     )
+
+
+def fused_odds(w: np.ndarray, model: Surface) -> np.ndarray:
+    """exp(eta) ``(N, k)``: a power mean of the scores' own odds, of exponent interaction, to the power M."""
+    intercept, slope, interaction, _ = hyperparameters(w, model)
+    own = np.exp(model.place[:, :, None] * slope.T)  # (N, M, k)
+    return np.exp(intercept) * np.mean(own**interaction, axis=1) ** (own.shape[1] / interaction)
 
 
 def coefficients(w: np.ndarray, model: Surface) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients and their complements ``(N, k)``, node by node from the middle level outwards."""
-    intercept, slope, roughness = hyperparameters(w, model)
-    bend = np.exp(roughness * (model.factor @ w[:, len(model.degrees) + 2 :].T))  # of the odds of a stick
-    odds = np.exp(intercept + model.place @ slope.T)
+    roughness, odds = hyperparameters(w, model)[3], fused_odds(w, model)
+    bend = np.exp(roughness * (model.factor @ w[:, len(model.degrees) + 3 :].T))  # of the odds of a stick
     mu, rest_mu = odds / (1 + odds), 1 / (1 + odds)
     beta, rest = np.empty_like(mu), np.empty_like(mu)
     number = {tuple(x): i for i, x in enumerate(model.nodes)}
@@ -100,18 +108,22 @@ def coefficients(w: np.ndarray, model: Surface) -> tuple[np.ndarray, np.ndarray]
 
 
 def log_likelihood(w: np.ndarray, model: Surface) -> np.ndarray:
-    """``(k,)``."""
+    """Of the cases, as many as they count, ``(k,)``."""
     beta, rest = coefficients(w, model)
-    return np.log(model.positives @ beta).sum(axis=0) + np.log(model.negatives @ rest).sum(axis=0)
+    cases, columns = len(model.positives) + len(model.negatives), len(model.degrees)
+    power = (1 + model.arguments["coarsening"] * cases) ** (-columns / (columns + 2))
+    return power * (np.log(model.positives @ beta).sum(axis=0) + np.log(model.negatives @ rest).sum(axis=0))
 
 
 def functionals(w: np.ndarray, model: Surface) -> np.ndarray:
     """Intercept, log roughness, and q at the scores to summarise, ``(k, 2 + m)``."""
-    intercept, _, roughness = hyperparameters(w, model)
+    intercept, _, _, roughness = hyperparameters(w, model)
     return np.column_stack([intercept, np.log(roughness), (model.at @ coefficients(w, model)[0]).T])
 
 
-def update(rng: np.random.Generator, w: np.ndarray, value: np.ndarray, model: Surface) -> None:
+def update(
+    rng: np.random.Generator, w: np.ndarray, value: np.ndarray, model: Any, log_likelihood: Callable = log_likelihood
+) -> None:
     """One elliptical slice of every chain; `w` and its log likelihood `value` are replaced."""
     start, other = w.copy(), rng.normal(size=w.shape)
     threshold = value + np.log(rng.random(len(w)))
@@ -128,19 +140,29 @@ def update(rng: np.random.Generator, w: np.ndarray, value: np.ndarray, model: Su
         angle[left] = rng.uniform(low[left], high[left])
 
 
-def slices(rng: np.random.Generator, model: Surface) -> np.ndarray:
-    """Kept draws of the functionals, ``(KEPT, CHAINS, 2 + m)``."""
+def slices(
+    rng: np.random.Generator,
+    model: Any,
+    log_likelihood: Callable = log_likelihood,
+    functionals: Callable = functionals,
+) -> np.ndarray:
+    """Kept draws of the functionals, ``(KEPT, CHAINS, functional)``, of this model or another of standard normals."""
     w = rng.normal(size=(CHAINS, model.size))
     value = log_likelihood(w, model)
-    kept = np.empty((KEPT, CHAINS, 2 + len(model.at)))
+    kept = np.empty((KEPT, *functionals(w, model).shape))
     for sweep in range(WARMUP + KEPT):
-        update(rng, w, value, model)
+        update(rng, w, value, model, log_likelihood)
         if sweep >= WARMUP:
             kept[sweep - WARMUP] = functionals(w, model)
     return kept
 
 
-def importance(rng: np.random.Generator, model: Surface) -> tuple[np.ndarray, np.ndarray, float]:
+def importance(
+    rng: np.random.Generator,
+    model: Any,
+    log_likelihood: Callable = log_likelihood,
+    functionals: Callable = functionals,
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Means of the functionals by weighted prior draws, their standard errors, and the effective sample size."""
     values, logs = [], []
     for _ in range(IMPORTANCE_DRAWS // CHUNK):
