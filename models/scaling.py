@@ -9,7 +9,7 @@
     vector scaling                       both free
 
 p is the row of probabilities that the classifier gave the case, 0 <= p_k, summing to 1; pass 0 as a spread's prior
-setting to leave the spread out. Logits l take part as p = softmax(l), so that a constant added to a row changes nothing.
+setting to leave the spread out. Logits l take part as p = softmax(l): a constant added to a row changes nothing.
 
 Story. A network that was trained to the end is too sure of every class (temperature > 1); it is surer of some classes
 than of others (scale_k); and it gives some classes too often, because they were commoner where it was trained or easier

@@ -6,8 +6,8 @@
 Prior predictive: probabilities q at five scores, how far q is from the score on average over the scores, and the share
 of positives, each with its 5 %, 50 % and 95 % quantile over prior draws, for cases at s = 0.01, 0.02, ..., 0.99 (both
 scores at s where a model takes two; the first of three classes at s where it takes classes). Plain NUTS: how the file
-itself mixes when it is sampled as it stands, on the data of `niamey.json` (with the ensemble and its logistic correction
-for two scores), or of the file in `DATA`.
+itself mixes when it is sampled as it stands, on the data of `niamey.json` (with the ensemble and its logistic
+correction for two scores), or of the file in `DATA`.
 """
 
 import importlib.util
