@@ -7,7 +7,7 @@ Every field is a number whose metadata says its scale and the reason for its def
 0.5
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
@@ -17,23 +17,30 @@ from bayescal.validation import ParameterValueError
 
 __all__ = ["BernsteinPriors", "BernsteinSurfacePriors", "BetaPriors", "CopulaPriors", "IsotonicPriors", "PlattPriors"]  # noqa: F822 (see __getattr__)
 
+DOMAINS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "real": (lambda value: True, "a finite number"),
+    "positive": (lambda value: value > 0, "a positive finite number"),
+    "nonnegative": (lambda value: value >= 0, "zero or a positive finite number"),
+}
 
-def setting(default: float, reason: str, *, positive: bool = False) -> Any:
+
+def setting(default: float, reason: str, *, positive: bool = False, nonnegative: bool = False) -> Any:
     """A dataclass field with its reason and domain."""
-    return field(default=default, metadata={"reason": reason, "positive": positive})
+    domain = "positive" if positive else "nonnegative" if nonnegative else "real"
+    return field(default=default, metadata={"reason": reason, "domain": domain})
 
 
 @dataclass(frozen=True)
 class Priors:
-    """Base of the prior settings: finite numbers, positive where the field says so."""
+    """Base of the prior settings: finite numbers, in the domain that the field says."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
             value = getattr(self, f.name)
             good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
-            if not good or (f.metadata["positive"] and value <= 0):
-                domain = "a positive finite number" if f.metadata["positive"] else "a finite number"
-                raise ParameterValueError(f"prior setting {f.name} must be {domain}, got {value!r}.")
+            inside, words = DOMAINS[f.metadata["domain"]]
+            if not good or not inside(value):
+                raise ParameterValueError(f"prior setting {f.name} must be {words}, got {value!r}.")
 
     @classmethod
     def read(cls, given: "Priors | Mapping[str, float] | None", default: "Priors") -> Self:

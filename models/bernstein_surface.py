@@ -9,28 +9,42 @@ node has a stick d_x in (0, 1), its place in the interval that its neighbours on
     coefficients[x] = d_x                         on the middle level
     coefficients[x] = low + (1 - low) d_x         above it, low the largest coefficient one step below x on one axis
     coefficients[x] = high d_x                    below it, high the smallest coefficient one step above x on one axis
-    logit d_x = logit of the stick of a logistic fusion + roughness * deviation[x]
+    logit d_x = logit of the stick of a fusion + roughness * deviation[x]
 
-The logistic fusion has the coefficients mu_x = sigmoid(intercept + sum_m slope[m] l_m(x_m)) with
-l_m(k) = log((k + 1/4) / (K_m - k + 1/4)); they rise along every axis, and its sticks are those that give them.
+The fusion has the coefficients mu_x = sigmoid(eta_x), which rise along every axis; its sticks are those that give them:
+
+    eta_x = intercept + (M / interaction) log mean_m exp(interaction slope[m] l_m(x_m)),
+    l_m(k) = log((k + 1/4) / (K_m - k + 1/4)).
+
+The likelihood counts n cases as n (1 + coarsening n)^(-M / (M + 2)).
 
 Story. A case with one score larger and the others equal is no less likely to be positive, and the probability changes
-smoothly. To begin with, the log-odds of the classifiers are added up, each with its weight (slope). The deviations then
-bend the surface; neighbours bend alike. Every array of coefficients in (0, 1) that rises along the axes has exactly one
-array of sticks: no shape is left out, neither where one good score is enough (the larger of two) nor where all are
-needed (the smaller). Because the filling starts in the middle, neither class and no score comes first. Log-odds are
-replaced by their sigmoid; other decision values, column by column, by their mid-rank (rank - 1/2) / n among the cases.
+smoothly. To begin with, the log-odds of the classifiers are fused, each with its weight (slope). Interaction 0, the
+limit, adds them up; a positive one leans to the larger of them, as where one good score is enough; a negative one to
+the smaller, as where all are needed. The deviations then bend the surface; neighbours bend alike. Every array of
+coefficients in (0, 1) that rises along the axes has exactly one array of sticks: no shape is left out. Because the
+filling starts in the middle, neither class and no score comes first. Log-odds are replaced by their sigmoid; other
+decision values, column by column, by their mid-rank (rank - 1/2) / n among the cases.
+
+No polynomial of degree K is a kinked or stepped surface. The cases would in the end make the posterior sure of the best
+one there is, at a rate of n^(-1/2), while a monotone surface with kinks cannot be known faster than n^(-1 / (M + 2)).
+So the likelihood is raised to a power (a coarsened posterior, Miller & Dunson 2019), under which the width of a
+credible interval falls at that rate.
 
 Priors
     intercept ~ Normal(0, 1)
         No shift, give or take a factor e in the odds.
-    slope ~ LogNormal(-0.346574, 1)
-        For two scores; for M of them -log(M) / 2: between 1 / M each (copies of one score) and 1 (independent scores).
-        Where both scores agree, the log-odds start out 1.4 times as large as theirs.
+    slope ~ HalfNormal(1.2)
+        For two scores; for M of them 1.2 sqrt(2 / M). A useless score has 0, one of two independent scores 1.
+    interaction ~ Normal(0, 1.5)
+        At 1.5 a log-odds of 1 from one score outweighs a contradicting one from the other.
     roughness ~ HalfNormal(1.5)
         0 is the fusion itself. A deviation of 1.5 in the log-odds of the sticks, and a surface of any shape is likely.
     deviation ~ MvNormal(0, correlation),      correlation[x, x'] = exp(-2 sum_m |x_m - x'_m| / K_m)
         Variance 1; half the length of an axis apart, neighbours still share exp(-1).
+    coarsening = 0.0166667
+        1 / 60 for each case: 60 cases count as 42, 200 as 96, 500 as 164. Not a belief but a choice, made by the measured
+        coverage of 90 % intervals; at 0 they held the truth in 83 % (n = 200). 0 is the ordinary posterior.
 
 Prior predictive, by ``uv run python models/reference/card.py bernstein_surface``:
 
@@ -44,7 +58,8 @@ smallest bulk ESS 919, largest R-hat 1.00, 0 divergences.
 
 Limits
     - The basis polynomials are about 1 / sqrt(K) wide: the surface cannot follow a kink (the larger or the smaller of
-      two scores) or the edge of a plateau. Its band misses the truth there, and more cases do not mend that.
+      two scores) or the edge of a plateau. Its band misses the truth there more often than elsewhere.
+    - A probability that falls while a score rises is outside of the model, and no band holds it.
     - (K_1 + 1) ... (K_M + 1) coefficients: 49 with two scores of degree 6, 125 with three of degree 4, 625 with four.
     - The degrees must have an even sum; otherwise there is no middle level.
     - Far from the cases, in corners where one score is high and another low, the answer is the prior's.
@@ -52,6 +67,8 @@ Limits
 References
     Wang, Y. and Liu, X. (2020). Multivariate probability calibration with isotonic Bernstein polynomials. IJCAI.
     Eq. 8 and 9: surface and basis; Eq. 10-12: order and bounds. Least squares there (Eq. 13), Bernoulli here.
+    Miller, J. W. and Dunson, D. B. (2019). Robust Bayesian inference via coarsening. JASA 114, 1113-1125.
+    Eq. 2.4: the coarsened posterior as a power of the likelihood. Its power is 1 / (1 + n / alpha) there.
 """
 
 from typing import Any
@@ -93,9 +110,10 @@ def model(
     degree: int | tuple[int, ...] = 6,
     intercept_mean: float = 0.0,
     intercept_sd: float = 1.0,
-    slope_log_mean: float = -0.5 * np.log(2.0),
-    slope_log_sd: float = 1.0,
+    slope_sd: float = 1.2,
+    interaction_sd: float = 1.5,
     roughness_sd: float = 1.5,
+    coarsening: float = 1 / 60,
 ) -> pm.Model:
     """Bernstein surface of scores ``(n, M)`` in [0, 1] with labels ``(n,)`` 0 or 1; degrees with an even sum."""
     s = np.asarray(scores, dtype=float)
@@ -112,13 +130,17 @@ def model(
         basis = pm.Data("basis", products(s, nodes, top), dims=("case", "node"))
         place = pm.Data("place", np.log((nodes + 0.25) / (top - nodes + 0.25)), dims=("node", "column"))
         intercept = pm.Normal("intercept", intercept_mean, intercept_sd)
-        slope = pm.LogNormal("slope", slope_log_mean, slope_log_sd, dims="column")
+        slope = pm.HalfNormal("slope", slope_sd, dims="column")
+        interaction = pm.Normal("interaction", 0.0, interaction_sd, initval=0.5)  # at 0 itself eta is a limit
         roughness = pm.HalfNormal("roughness", roughness_sd)
         correlation = np.exp(-2 * (apart / top).sum(axis=2))
         deviation = pm.MvNormal("deviation", np.zeros(len(nodes)), correlation, dims="node")
-        fusion = sticks_of_fusion(intercept + pm.math.dot(place, slope), inwards, np.sign(level))
+        mean = pm.math.logsumexp(interaction * slope * place, axis=1) - np.log(s.shape[1])
+        fusion = sticks_of_fusion(intercept + s.shape[1] * mean / interaction, inwards, np.sign(level))
         beta, rest = fill(fusion + roughness * deviation, inwards, level)
         pm.Deterministic("coefficients", beta, dims="node")
         log_odds = pm.math.log(pm.math.dot(basis, beta)) - pm.math.log(pm.math.dot(basis, rest))
-        pm.Bernoulli("y", logit_p=log_odds, observed=y, dims="case")
+        case = pm.Bernoulli("y", logit_p=log_odds, observed=y, dims="case")
+        power = (1 + coarsening * len(s)) ** (-s.shape[1] / (s.shape[1] + 2))
+        pm.Potential("coarsening", (power - 1) * pm.logp(case, y).sum())
     return m

@@ -23,9 +23,11 @@ import bayescal as bc
 from bayescal.calibrators.bernstein import BernsteinSurfacePriors, monotone_least_squares
 from bayescal.calibrators.surface import (
     Lattice,
-    centre_sticks,
     coefficients_and_complements,
     fill,
+    fusion,
+    fusion_sticks,
+    likelihood_power,
     make_lattice,
     surface_basis,
     surface_draws,
@@ -139,18 +141,72 @@ def test_support_holds_arrays_far_from_supermodular(random_seed):
 # The fusion in the middle of it
 
 
+INTERACTIONS = np.array([0.0, 1e-9, -1e-9, 1e-4, -1e-4, 0.01, -0.01, 1.0, -1.0, 6.0, -6.0])
+
+
+def power_mean(intercept: float, slope: np.ndarray, interaction: float, degrees: tuple[int, ...]) -> list[Decimal]:
+    """`fusion` with 60 digits: M times the log of the power mean of the scores' own odds, node by node."""
+    with localcontext(prec=60):
+        found, t = [], Decimal(interaction)
+        for x in product(*(range(k + 1) for k in degrees)):
+            own = [(Decimal(i) + Decimal("0.25")) / (k - i + Decimal("0.25")) for i, k in zip(x, degrees, strict=True)]
+            z = [Decimal(a) * odds.ln() for a, odds in zip(slope, own, strict=True)]
+            mean = ((sum((t * v).exp() for v in z) / len(z)).ln() / t) if t else sum(z) / len(z)
+            found.append(Decimal(intercept) + len(z) * mean)
+        return found
+
+
 @over_degrees
-def test_without_roughness_it_is_the_logistic_fusion(degrees, random_seed):
+def test_fusion_is_a_power_mean(degrees, random_seed):
+    rng = np.random.default_rng(random_seed)
+    slope, intercept = np.abs(rng.normal(0, 1.2, (len(INTERACTIONS), len(degrees)))), rng.normal(size=len(INTERACTIONS))
+    found = fusion(intercept, slope, INTERACTIONS, make_lattice(degrees))
+    for eta, c, a, t in zip(found, intercept, slope, INTERACTIONS, strict=True):
+        # below an interaction of 1e-4 the series leaves out t^2 / 6 of the third cumulant of z, above it rounding / t
+        tolerance = len(a) * 1e-8 * (1 + np.ptp(a.max() * make_lattice(degrees).centre) ** 3)
+        np.testing.assert_allclose(eta, np.array(power_mean(c, a, t, degrees), dtype=float), rtol=0, atol=tolerance)
+
+
+@over_degrees
+def test_fusion_tends_to_the_larger_and_the_smaller(degrees, random_seed):
+    slope = np.abs(np.random.default_rng(random_seed).normal(0, 1.2, len(degrees)))
+    lattice = make_lattice(degrees)
+    z = slope * lattice.centre
+    for t, extreme in ((1e4, z.max(axis=1)), (-1e4, z.min(axis=1))):
+        (eta,) = fusion(np.zeros(1), slope[None], np.array([t]), lattice)
+        np.testing.assert_allclose(eta, len(degrees) * extreme, atol=len(degrees) * np.log(len(degrees)) / 1e4 + 1e-12)
+
+
+@over_degrees
+def test_without_roughness_it_is_the_fusion(degrees, random_seed):
     rng = np.random.default_rng(random_seed)
     lattice = make_lattice(degrees)
     intercept, slope = rng.normal(0, 2, 50), rng.lognormal(-0.5, 1.2, (50, len(degrees)))
     slope[0], slope[1] = 1e-6, 20.0
-    beta, rest = coefficients_and_complements(centre_sticks(intercept, slope, lattice), degrees)
-    k = np.array(degrees)
-    place = np.log((lattice.nodes + 0.25) / (k - lattice.nodes + 0.25))
-    eta = intercept[:, None] + slope @ place.T
-    np.testing.assert_allclose(beta, expit(eta), rtol=1e-12)
-    np.testing.assert_allclose(rest, expit(-eta), rtol=1e-12)
+    interaction = rng.normal(0, 1.5, 50)
+    interaction[:10] = 0.0
+    eta = fusion(intercept, slope, interaction, lattice)
+    beta, rest = coefficients_and_complements(fusion_sticks(eta, lattice), degrees)
+    # steps of the log-odds below 1e-9 are raised to that, and at most sum(degrees) of them add up
+    np.testing.assert_allclose(beta, expit(eta), rtol=1e-7)
+    np.testing.assert_allclose(rest, expit(-eta), rtol=1e-7)
+
+
+def test_cases_count_for_less_the_more_there_are():
+    assert likelihood_power(0, 2, 0.1) == likelihood_power(1000, 2, 0.0) == 1.0
+    assert likelihood_power(60, 2, 1 / 60) == pytest.approx(0.5**0.5)  # derived: (1 + 1)^(-2/4)
+    assert likelihood_power(60, 4, 1 / 60) == pytest.approx(0.5 ** (2 / 3))
+    counted = [n * likelihood_power(n, 2, 1 / 60) for n in range(1, 2000)]
+    assert (np.diff(counted) > 0).all()
+
+
+def test_weight_of_the_model_is_the_power_of_the_cases(random_seed):
+    rng = np.random.default_rng(random_seed)
+    scores, y, weight = rng.random((50, 2)), np.arange(50) % 2, rng.integers(0, 3, 50)
+    for coarsening in (0.0, 0.1):
+        model = bc.build_model("bernstein", scores, y, sample_weight=weight, priors={"coarsening": coarsening})
+        expected = weight.sum() * (1 + coarsening * weight.sum()) ** -0.5
+        assert model["weight"].get_value().sum() == pytest.approx(expected)
 
 
 # Symmetries
@@ -166,9 +222,12 @@ def test_classes_are_symmetric(degrees, random_seed):
     turned_beta, turned_rest = coefficients_and_complements(-sticks[:, ::-1], degrees)
     np.testing.assert_array_equal(turned_beta, rest[:, ::-1])
     np.testing.assert_array_equal(turned_rest, beta[:, ::-1])
-    intercept, slope = rng.normal(size=20), rng.lognormal(size=(20, len(degrees)))
-    centre, turned = centre_sticks(intercept, slope, lattice), centre_sticks(-intercept, slope, lattice)
-    np.testing.assert_allclose(-turned[:, ::-1], centre, rtol=1e-12, atol=1e-12)
+    intercept, slope, interaction = rng.normal(size=20), rng.lognormal(size=(20, len(degrees))), rng.normal(size=20)
+    eta, turned = fusion(intercept, slope, interaction, lattice), fusion(-intercept, slope, -interaction, lattice)
+    np.testing.assert_allclose(-turned[:, ::-1], eta, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        -fusion_sticks(-eta[:, ::-1], lattice)[:, ::-1], fusion_sticks(eta, lattice), rtol=1e-12, atol=1e-12
+    )
     correlation = lattice.field @ lattice.field.T
     np.testing.assert_allclose(correlation[::-1, ::-1], correlation, rtol=0, atol=1e-14)
 
@@ -187,13 +246,12 @@ def test_scores_are_exchangeable(degrees, random_seed):
         strict=True,
     ):
         np.testing.assert_array_equal(found, expected[:, number])
-    intercept, slope = rng.normal(size=20), rng.lognormal(size=(20, len(degrees)))
-    other = make_lattice(permuted)
+    intercept, slope, interaction = rng.normal(size=20), rng.lognormal(size=(20, len(degrees))), rng.normal(size=20)
+    other, eta = make_lattice(permuted), fusion(intercept, slope, interaction, lattice)
+    permuted_eta = fusion(intercept, slope[:, permutation], interaction, other)
+    np.testing.assert_allclose(permuted_eta, eta[:, number], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(
-        centre_sticks(intercept, slope[:, permutation], other),
-        centre_sticks(intercept, slope, lattice)[:, number],
-        rtol=1e-12,
-        atol=1e-12,
+        fusion_sticks(eta[:, number], other), fusion_sticks(eta, lattice)[:, number], rtol=1e-12, atol=1e-12
     )
     correlation = lattice.field @ lattice.field.T
     np.testing.assert_allclose(other.field @ other.field.T, correlation[np.ix_(number, number)], rtol=0, atol=1e-14)
@@ -350,20 +408,21 @@ def assert_mean(draws: np.ndarray, expected: float | np.ndarray) -> None:
 
 def test_prior_draws_have_the_moments_of_the_prior(random_seed):
     degrees = (2, 4)
-    prior = BernsteinSurfacePriors(intercept_mean=0.3, intercept_sd=0.7, slope_log_mean=0.2, slope_log_sd=0.5)
+    prior = BernsteinSurfacePriors(intercept_mean=0.3, intercept_sd=0.7, slope_sd=0.8, interaction_sd=0.5)
     draws = surface_draws(np.random.default_rng(random_seed), 20_000, prior.vector(), degrees)
     for values, mean, sd in (
         (draws["intercept"], 0.3, 0.7),
-        (np.log(draws["slope"]), 0.2, 0.5),
+        (draws["interaction"], 0.0, 0.5),
         (draws["field"], 0.0, 1.0),
     ):
         assert_mean(values, mean)
         assert_mean((values - mean) ** 2, sd**2)
-    assert draws["roughness"].min() >= 0
-    assert_mean(draws["roughness"], prior.roughness_sd * np.sqrt(2 / np.pi))
-    assert_mean(draws["roughness"] ** 2, prior.roughness_sd**2)
+    for name, sd in (("roughness", prior.roughness_sd), ("slope", 0.8)):
+        assert draws[name].min() >= 0
+        assert_mean(draws[name], sd * np.sqrt(2 / np.pi))
+        assert_mean(draws[name] ** 2, sd**2)
     lattice = make_lattice(degrees)
-    centre = centre_sticks(draws["intercept"], draws["slope"], lattice)
+    centre = fusion_sticks(fusion(draws["intercept"], draws["slope"], draws["interaction"], lattice), lattice)
     deviation = (draws["sticks"] - centre) / draws["roughness"][:, None]
     for i, j in product(range(len(lattice.nodes)), repeat=2):
         distance = np.abs(lattice.nodes[i] - lattice.nodes[j]) / np.array(degrees)
@@ -497,11 +556,13 @@ def test_degrees_are_checked():
         bc.BernsteinCalibrator(degree=(0, 4)).fit(scores, y)
     with pytest.raises(bc.ParameterValueError, match="roughness_sd must be a positive"):
         bc.BernsteinCalibrator(priors={"roughness_sd": 0.0}).fit(scores, y)
+    with pytest.raises(bc.ParameterValueError, match="coarsening must be zero or a positive finite number, got -1"):
+        bc.BernsteinCalibrator(priors={"coarsening": -1.0}).fit(scores, y)
     with pytest.raises(bc.ParameterValueError, match="concentration_log_mean"):
         bc.BernsteinCalibrator(priors={"concentration_log_mean": 1.0}).fit(scores, y)
 
 
-def test_default_slopes_stand_between_copies_and_independent_scores():
+def test_default_slopes_of_more_scores_are_smaller():
     for columns in (2, 3, 4):
         priors = bc.BernsteinCalibrator()._default_priors(columns)
-        assert asdict(priors) == {**asdict(BernsteinSurfacePriors()), "slope_log_mean": -np.log(columns) / 2}
+        assert asdict(priors) == {**asdict(BernsteinSurfacePriors()), "slope_sd": 1.2 * np.sqrt(2 / columns)}

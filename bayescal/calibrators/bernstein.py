@@ -30,6 +30,7 @@ from bayescal.calibrators.scale import Scale, learn_unit, to_unit
 from bayescal.calibrators.surface import (
     build_surface_model,
     coefficients_and_complements,
+    likelihood_power,
     make_lattice,
     surface_basis,
     surface_draws,
@@ -78,12 +79,14 @@ class BernsteinSurfacePriors(Priors):
         Mean of the fusion's intercept, in log-odds.
     intercept_sd : float, default=1.0
         Standard deviation of the intercept, in log-odds; positive.
-    slope_log_mean : float, default=-log(M) / 2
-        Mean of the log of each score's slope.
-    slope_log_sd : float, default=1.0
-        Standard deviation of the log of each slope; positive.
+    slope_sd : float, default=1.2 sqrt(2/M)
+        Scale of each score's half-normal slope; positive.
+    interaction_sd : float, default=1.5
+        Standard deviation of the interaction, per log-odds; positive.
     roughness_sd : float, default=1.5
         Scale of the half-normal roughness, in log-odds of a stick; positive.
+    coarsening : float, default=1/60
+        How much less a case counts for each case there is, in 1/cases; zero or positive. Not a prior.
 
     Examples
     --------
@@ -93,11 +96,18 @@ class BernsteinSurfacePriors(Priors):
 
     intercept_mean: float = setting(0.0, "log-odds; no shift where the scores are probabilities")
     intercept_sd: float = setting(1.0, "log-odds; a base rate off by a factor e in the odds is one sd", positive=True)
-    slope_log_mean: float = setting(
-        float(-0.5 * np.log(2.0)), "log; between 1/M each, of copies, and 1, of independent scores"
+    slope_sd: float = setting(
+        1.2, "log-odds per log-odds; a useless score has 0, one of two good ones 1", positive=True
     )
-    slope_log_sd: float = setting(1.0, "log; slopes a factor e apart are one sd", positive=True)
+    interaction_sd: float = setting(
+        1.5, "per log-odds; at 1.5 the larger of two scores nearly decides, at -1.5 the smaller", positive=True
+    )
     roughness_sd: float = setting(1.5, "log-odds of a stick; at 1.5 a surface of any shape is likely", positive=True)
+    coarsening: float = setting(
+        1 / 60,
+        "per case; chosen by coverage: 200 cases count as 96, since polynomials are not the truth",
+        nonnegative=True,
+    )
 
 
 class BernsteinCalibrator(BinaryCalibrator):
@@ -187,9 +197,9 @@ class BernsteinCalibrator(BinaryCalibrator):
         return BernsteinPriors if n_scores == 1 else BernsteinSurfacePriors
 
     def _default_priors(self, n_scores: int) -> Priors:
-        if n_scores == 1:
-            return BernsteinPriors()
-        return BernsteinSurfacePriors(slope_log_mean=-0.5 * float(np.log(n_scores)))
+        return (
+            BernsteinPriors() if n_scores == 1 else BernsteinSurfacePriors(slope_sd=1.2 * float(np.sqrt(2 / n_scores)))
+        )
 
     def _degrees(self, n_scores: int) -> tuple[int, ...]:
         given = DEFAULT_DEGREES.get(n_scores, 4) if self.degree is None else self.degree
@@ -245,13 +255,24 @@ class BernsteinCalibrator(BinaryCalibrator):
             return {**mixture, "prior": priors.vector(), "base": prior_base(int(scale["degrees"][0]))}
         weight = np.concatenate([support.positives, support.totals - support.positives])
         seen = weight > 0
+        power = self._power(weight.sum(), support.u.shape[1], priors)
         return {
             "x": np.concatenate([basis, basis])[seen],
             "outcome": np.repeat([1.0, 0.0], len(basis))[seen],
-            "weight": weight[seen],
+            "weight": power * weight[seen],
             "centre": make_lattice(_degrees_of(scale)).centre,
             "prior": priors.vector(),
         }
+
+    def _log_factor_at(self, scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+        power = self._power(self._require_rows().weight.sum(), self._n_scores, self._priors)
+        return power * super()._log_factor_at(scores, positive)
+
+    @staticmethod
+    def _power(cases: float, n_scores: int, priors: Priors) -> float:
+        return (
+            likelihood_power(cases, n_scores, priors.coarsening) if isinstance(priors, BernsteinSurfacePriors) else 1.0
+        )
 
     def _build(self, **data: np.ndarray) -> "pm.Model":
         if "centre" not in data:

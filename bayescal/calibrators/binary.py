@@ -381,6 +381,10 @@ class BinaryCalibrator(Calibrator):
         """Log probability of outcomes 0/1 at scores (m,) or (m, M), (draws, m)."""
         return log_expit(self._log_odds_at(scores) * np.where(positive > 0, 1.0, -1.0))
 
+    def _log_factor_at(self, scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+        """Log of what one case multiplies each draw's posterior density by, (draws, m), up to a constant of the row."""
+        return self._log_likelihood_at(scores, positive)
+
     def _log_likelihood(self) -> np.ndarray:
         """Pointwise log likelihood of one case at each calibration row, (draws, n)."""
         rows = self._require_rows()

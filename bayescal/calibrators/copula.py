@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, logit
 
 from bayescal.calibrators import copula_margins as margins
 from bayescal.calibrators import copula_point as point
@@ -175,12 +175,12 @@ class CopulaCalibrator(BinaryCalibrator):
         return np.concatenate([z[..., None], margins.terms(z)], axis=-1)
 
     def _log_odds(self, features: np.ndarray, parameters: Parameters) -> np.ndarray:
-        found = logit(parameters["rate"])[:, None]
-        for label, sign in ((0, -1.0), (1, 1.0)):
-            log_density, u = _margins(features, class_coefficients(parameters["terms"], label))
-            log_copula = vine.vine_log_density(u, parameters["family"][:, label], parameters["tau"][:, label])
-            found = found + sign * (log_density + log_copula)
-        return found
+        negative, positive = _joint_log_densities(features, parameters)
+        return positive - negative
+
+    def _log_factor_at(self, scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+        features = self._features(self._coordinate(scores, self._scale), self._scale)
+        return np.where(positive > 0, *reversed(_joint_log_densities(features, self._flat)))
 
     def _model_data(self, support: Support, scale: Scale, priors: Priors) -> dict[str, np.ndarray]:
         phi = self._features(support.u, scale)[..., 1:]
@@ -300,6 +300,17 @@ def _log_odds_of(u: np.ndarray) -> np.ndarray:
 def _cases(support: Support) -> np.ndarray:
     """Negative and positive cases of each row, ``(2, m)``."""
     return np.stack([support.totals - support.positives, support.positives])
+
+
+def _joint_log_densities(features: np.ndarray, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
+    """log P(y = l) f_l(s) - log b(s) of l = 0 and 1, each ``(S, m)``, with the b of `copula_margins`."""
+    log_rate = log_expit(np.array([-1.0, 1.0])[:, None] * logit(parameters["rate"]))
+    found = []
+    for label in (0, 1):
+        log_density, u = _margins(features, class_coefficients(parameters["terms"], label))
+        log_copula = vine.vine_log_density(u, parameters["family"][:, label], parameters["tau"][:, label])
+        found.append(log_rate[label][:, None] + log_density + log_copula)
+    return found[0], found[1]
 
 
 def _margins(features: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -36,7 +36,7 @@ from bayescal.validation import (
 if TYPE_CHECKING:
     import xarray as xr
 
-MEMBERS = {"one": ("platt", "beta", "isotonic", "bernstein"), "several": ("platt", "bernstein")}
+MEMBERS = {"one": ("platt", "beta", "isotonic", "bernstein"), "several": ("platt", "bernstein", "copula")}
 EQUAL_SHARE_CASES = 2.0  # lambda
 
 
@@ -51,8 +51,8 @@ class StackedCalibrator(Calibrator):
     score_kind : {"proba", "logit", "raw"}, default="proba"
         What the scores are: probabilities in [0, 1], log-odds, or any real number that grows with the probability.
     members : sequence of str, default=None
-        Names of the calibrators to average. None takes platt, beta, isotonic and bernstein for one score, and platt
-        and bernstein for several. A copula calibrator cannot be a member.
+        Names of the calibrators to average. None takes platt, beta, isotonic and bernstein for one score, and platt,
+        bernstein and copula for several.
     draws : int, default=1000
         Posterior draws of each chain, of each member and of the average.
     tune : int, default=None
@@ -223,9 +223,7 @@ class StackedCalibrator(Calibrator):
         return build_stacked_datatree(self)
 
     def _new_members(self, columns: str) -> dict[str, BinaryCalibrator]:
-        # no calibrator of several scores alone: the copula's likelihood is of the scores too, and leaving a case out by
-        # its outcome's probability alone would be wrong
-        reads = ("one", "any") if columns == "one" else ("any",)
+        reads = ("one", "any") if columns == "one" else ("several", "any")
         allowed = [name for name, entry in CALIBRATORS.items() if entry.priors_name and entry.columns in reads]
         given = MEMBERS[columns] if self.members is None else self.members
         names = [given] if isinstance(given, str) else list(given)

@@ -159,6 +159,8 @@ class Draws:
         chosen = self.log_odds[:, np.round(scores * 10).astype(int)]
         return log_expit(chosen * np.where(positive > 0, 1.0, -1.0))
 
+    _log_factor_at = _log_likelihood_at
+
 
 def test_case_67_rows_of_equal_likelihood(random_seed: int) -> None:
     log_odds = np.random.default_rng(random_seed).normal(size=(400, 3))
