@@ -123,7 +123,7 @@ def check_scores(
             )
         )
     if score_kind == "proba":
-        array = _probabilities(array, name)
+        array = _probabilities(array, name, PERCENTAGES if fitting else OTHER_KIND)
     if columns in ("one", 1):
         array = _positive_column(array, name) if n_features == 2 else array.reshape(-1)
     return Scores(np.array(array, dtype=np.float64, order="C"), feature_names, n_features)
@@ -309,14 +309,20 @@ def _position(index: np.ndarray, array: np.ndarray) -> str:
     return f"row {index[0]}" + (f", column {index[1]}" if array.ndim == 2 and array.shape[1] > 1 else "")
 
 
-def _probabilities(array: np.ndarray, name: str) -> np.ndarray:
+PERCENTAGES = (
+    "Divide percentages by 100. Pass score_kind='logit' for log-odds or score_kind='raw' for decision values, before "
+    "fitting."
+)
+OTHER_KIND = "Divide percentages by 100; the fit was of probabilities, and other scores need a fit of their own."
+
+
+def _probabilities(array: np.ndarray, name: str, next_step: str) -> np.ndarray:
     bad = np.argwhere((array < -PROBA_TOLERANCE) | (array > 1 + PROBA_TOLERANCE))
     if len(bad):
         value = array[tuple(bad[0])].item()
         raise ScoreValueError(
-            f"{name} must lie in [0, 1] when score_kind='proba'; {len(bad)} of {array.size} do not, first {value!r} at "
-            f"{_position(bad[0], array)}. Divide percentages by 100. Pass score_kind='logit' for log-odds or "
-            "score_kind='raw' for decision values, before fitting."
+            f"{name} must lie in [0, 1] as probabilities do; {len(bad)} of {array.size} do not, first {value!r} at "
+            f"{_position(bad[0], array)}. {next_step}"
         )
     return np.clip(array, 0.0, 1.0)
 

@@ -11,30 +11,6 @@ import bayescal as bc
 from .helpers import FILES_OF_SEVERAL, RESULTS, listing, refused, run, strict_json
 
 
-@pytest.fixture(scope="module")
-def rain() -> Path:
-    """The shipped table of rain forecasts."""
-    return bc.datasets.path_rain_niamey()
-
-
-@pytest.fixture(scope="module")
-def fused(rain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a fit of two forecasts."""
-    out = tmp_path_factory.mktemp("fused") / "out"
-    args = ["--label", "rain", "--method", "platt", "--draws", 500, "--out", out]
-    result = run("fit", rain, "--score", "logistic", "--score", "emos", *args)
-    assert (result.exit_code, result.stderr) == (0, "")
-    shown = " ".join(result.stdout.split())
-    for words in (
-        "Scores logistic, emos, each read as a probability",
-        "observed nearby",
-        "90 % interval",
-        "surface.png",
-    ):
-        assert words in shown
-    return out
-
-
 def test_fused_rows_are_the_librarys(fused: Path, rain: Path) -> None:
     assert listing(fused) == FILES_OF_SEVERAL
     written, rows = pd.read_csv(fused / "calibrated.csv"), bc.datasets.load_rain_niamey()

@@ -51,6 +51,18 @@ def test_tables_of_other_kinds(fitted: Path, table: Path, tmp_path: Path) -> Non
     pd.testing.assert_frame_equal(written, pd.read_csv(fitted / "calibrated.csv"))
 
 
+def test_scores_outside_the_unit_interval_are_refused_without_options_that_predict_lacks(
+    fitted: Path, fused: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "one.csv").write_text("p\n0.5\n55\n")
+    (tmp_path / "two.csv").write_text("logistic,emos\n0.5,0.2\n0.5,-3\n")
+    for folder, name, value in ((fitted, "one.csv", "55.0"), (fused, "two.csv", "-3.0")):
+        result = run("predict", folder / "posterior.nc", tmp_path / name, "--out", tmp_path / "out.csv")
+        refused(result, "[0, 1]", value, "line 3", "Divide percentages by 100", "need a fit of their own")
+        assert "--score-kind" not in result.stderr and "score_kind" not in result.stderr
+    assert listing(tmp_path) == ["one.csv", "two.csv"]
+
+
 @pytest.mark.parametrize("name", ["out.xlsx", "out.txt", "out"])
 def test_tables_that_cannot_be_written_are_refused_before_any_work(name: str, fitted: Path, tmp_path: Path) -> None:
     result = run("predict", tmp_path / "nothing.nc", fitted / "calibrated.csv", "--out", tmp_path / name)
