@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayescal.tables.write
-from bayescal.tables import TableError, add_columns, atomic_path, check_output, read_table, staged_outputs, write_table
+from bayescal.tables import (
+    TableError,
+    add_columns,
+    atomic_path,
+    check_not_read,
+    check_output,
+    read_table,
+    staged_outputs,
+    write_table,
+)
 
 RESULTS = pd.DataFrame({"mean": [0.25, 0.1 + 0.2], "sd": [0.5, 1e-5], "lower": [0.0, 0.0], "upper": [1.0, 1.0]})
 
@@ -245,6 +254,14 @@ def test_outputs_move_in_beside_others(outputs: Path) -> None:
     }
 
 
+def test_stale_files_go_when_new_ones_move_in(outputs: Path) -> None:
+    with staged_outputs(outputs, ["mine.txt", "notes", "nothing.png", "report.html"]) as stage:
+        fill(stage)
+        assert (outputs / "mine.txt").exists()
+    assert sorted(tree(outputs)) == ["notes", "notes/a", "posterior.nc", "report.html", "summary.json"]
+    assert (outputs / "report.html").read_bytes() == b"new report.html"
+
+
 def test_output_directory_is_made_with_its_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with staged_outputs("a/b") as stage:
@@ -269,8 +286,8 @@ def test_interrupted_outputs_leave_nothing(tmp_path: Path, existing: str, interr
     assert tree(tmp_path) == before
 
 
-# Five renames: two old files are put aside, three new ones move in.
-@pytest.mark.parametrize("nth", range(1, 6))
+# Six renames: a stale file and two old ones are put aside, three new ones move in.
+@pytest.mark.parametrize("nth", range(1, 7))
 @pytest.mark.parametrize("done", [False, True], ids=["before the rename", "after the rename"])
 def test_failure_while_moving_is_undone(outputs: Path, monkeypatch: pytest.MonkeyPatch, nth: int, done: bool) -> None:
     before = tree(outputs)
@@ -286,10 +303,16 @@ def test_failure_while_moving_is_undone(outputs: Path, monkeypatch: pytest.Monke
             raise KeyboardInterrupt
 
     monkeypatch.setattr(bayescal.tables.write.os, "replace", fail_once)
-    with pytest.raises(KeyboardInterrupt), staged_outputs(outputs) as stage:
+    with pytest.raises(KeyboardInterrupt), staged_outputs(outputs, ["mine.txt"]) as stage:
         fill(stage)
     assert calls >= nth
     assert tree(outputs) == before
+
+
+def test_devices_and_standard_streams_may_be_read_and_written(tmp_path: Path) -> None:
+    check_not_read("-", "-")
+    check_not_read("/dev/null", "/dev/null")
+    check_not_read(tmp_path / "new.csv", tmp_path / "new.csv")  # nothing to overwrite
 
 
 def test_directory_in_the_stage_is_refused(outputs: Path) -> None:

@@ -38,7 +38,7 @@ class Inference(StrEnum):
 _READS = {"one": "1 score", "several": "2+ scores", "any": "1+ scores"}
 
 OutFolder = Annotated[
-    str, typer.Option(metavar="DIR", help="Folder to write to; files of the same names are replaced.")
+    str, typer.Option(metavar="DIR", help="Folder to write to; what an earlier fit wrote there is replaced.")
 ]
 
 app = typer.Typer(

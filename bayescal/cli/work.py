@@ -25,6 +25,7 @@ from bayescal.tables import (
     TableError,
     add_columns,
     check_input,
+    check_not_read,
     check_output,
     read_table,
     staged_outputs,
@@ -66,6 +67,10 @@ class FitOptions:
     tune: int | None = None
 
 
+PICTURES = ("calibration_map.png", "reliability.png", "surface.png")  # of one score the first two, else the last
+OUTPUTS = ("calibrated.csv", "posterior.nc", "report.html", "summary.json", *PICTURES)
+
+
 def fit_demo(out: str) -> dict[str, Any]:
     """Fit the shipped rain forecasts."""
     return fit_file(str(datasets.path_rain_niamey()), FitOptions(score=("ens",), label="rain"), out)
@@ -75,6 +80,8 @@ def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
     """Fit the rows of a file and write everything that comes out; returns what is in ``summary.json``."""
     _check_options(options)
     columns = [*options.score, *([options.weight] if options.weight is not None else [])]
+    for name in OUTPUTS:
+        check_not_read(Path(out) / name, path)
     table = _read_rows(path, columns, options.label)
     classes = _classes(table, options)
     names = table.columns[: len(options.score)]
@@ -85,7 +92,7 @@ def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
             check_scores(scores[name], options.score_kind, name=f"score column {name!r}")
         check_scores(scores, options.score_kind, columns="several" if len(names) > 1 else "one")
         check_sample_weight(weight, len(scores))
-    with staged_outputs(out) as stage:
+    with staged_outputs(out, _left_by_an_earlier_fit(out)) as stage:
         _announce(options, len(scores))
         from bayescal.report import Source, draw_figures, render_report, summarise
 
@@ -123,6 +130,7 @@ def predict_file(
         check_threshold(threshold, "--threshold")
     check_input(path)
     check_output(out)
+    check_not_read(out, path, model)
     calibrator = load(model)
     if calibrator._is_point and (ci_prob is not None or threshold is not None):
         raise NoPosteriorError(
@@ -136,6 +144,12 @@ def predict_file(
             results["exceedance"] = calibrator.predict_exceedance(table.scores, threshold)[:, 1]
     write_table(add_columns(table.frame, results), out)
     return len(results)
+
+
+def _left_by_an_earlier_fit(out: str) -> tuple[str, ...]:
+    """Pictures that are a fit's, by what stands beside them; without it they may be anybody's."""
+    beside = (Path(out) / name for name in OUTPUTS if name not in PICTURES)
+    return PICTURES if all(file.is_file() for file in beside) else ()
 
 
 def _columns_of(calibrator: "Calibrator", model: str, given: tuple[str, ...]) -> list[str]:

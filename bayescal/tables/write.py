@@ -6,7 +6,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -126,6 +126,32 @@ def check_output(path: str | os.PathLike[str]) -> None:
     _separator_of(path)
 
 
+def check_not_read(path: str | os.PathLike[str], *sources: str | os.PathLike[str]) -> None:
+    """Refuse, before any work is done, to write to a file that is read, under whatever names.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to write; ``"-"``, devices and pipes cannot be overwritten.
+    *sources : str or path-like
+        Files that are read.
+
+    Raises
+    ------
+    TableError
+        If `path` is one of `sources`, or a link to one.
+
+    Examples
+    --------
+    >>> from bayescal.tables import check_not_read
+    >>> check_not_read("-", "-")
+    """
+    target = Path(path)
+    for source in map(Path, sources):
+        if target.is_file() and source.is_file() and target.samefile(source):
+            raise TableError(f"{path} is the file that is read ({source}); write to another one.")
+
+
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Let a file appear whole or not at all.
@@ -177,7 +203,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def staged_outputs(directory: str | os.PathLike[str]) -> Iterator[Path]:
+def staged_outputs(directory: str | os.PathLike[str], stale: Collection[str] = ()) -> Iterator[Path]:
     """Let a set of files appear in a directory whole or not at all.
 
     Yields a new directory inside the target for the body to write files to. When the body ends, they all move
@@ -189,6 +215,8 @@ def staged_outputs(directory: str | os.PathLike[str]) -> Iterator[Path]:
     ----------
     directory : str or path-like
         Target; made, with its parents, if it does not exist.
+    stale : collection of str, default=()
+        Names of files that an earlier run may have left in the target. Those that the body does not write go.
 
     Yields
     ------
@@ -225,7 +253,7 @@ def staged_outputs(directory: str | os.PathLike[str]) -> Iterator[Path]:
             stage = Path(temporary) / "new"
             stage.mkdir()
             yield stage
-            _move_up(stage, target, Path(temporary) / "old")
+            _move_up(stage, target, Path(temporary) / "old", stale)
     except BaseException:
         with suppress(OSError):  # somebody else has put something there meanwhile
             for folder in made:
@@ -233,24 +261,26 @@ def staged_outputs(directory: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def _move_up(stage: Path, target: Path, old: Path) -> None:
+def _move_up(stage: Path, target: Path, old: Path, stale: Collection[str]) -> None:
     names = sorted(file.name for file in stage.iterdir())
     for name in names:
         if (stage / name).is_dir() or (target / name).is_dir():
             raise IsADirectoryError(f"{target / name} is a directory where a file should go; move it away.")
-    replaced = {name for name in names if os.path.lexists(target / name)}
+    gone = [name for name in set(stale) - set(names) if (target / name).is_file()]
+    aside = [*gone, *(name for name in names if os.path.lexists(target / name))]
     old.mkdir()
     try:
+        for name in aside:
+            os.replace(target / name, old / name)
         for name in names:
-            if name in replaced:
-                os.replace(target / name, old / name)
             os.replace(stage / name, target / name)
     except BaseException:
         for name in names:
+            if name not in aside:
+                (target / name).unlink(missing_ok=True)
+        for name in aside:
             if os.path.lexists(old / name):
                 os.replace(old / name, target / name)
-            elif name not in replaced:
-                (target / name).unlink(missing_ok=True)
         raise
 
 

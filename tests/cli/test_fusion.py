@@ -8,7 +8,7 @@ import pytest
 
 import bayescal as bc
 
-from .helpers import FILES_OF_SEVERAL, RESULTS, listing, refused, run, strict_json
+from .helpers import FILES, FILES_OF_SEVERAL, RESULTS, listing, refused, run, strict_json
 
 
 def test_fused_rows_are_the_librarys(fused: Path, rain: Path) -> None:
@@ -58,6 +58,18 @@ def test_point_estimate_of_three_scores_with_weights(rain: Path, tmp_path: Path)
     library = bc.MRMICCalibrator().fit(rows[names], rows["rain"], rows["times"])
     written = pd.read_csv(tmp_path / "out" / "calibrated.csv")
     np.testing.assert_allclose(written["mean"], library.predict_proba(rows[names])[:, 1], rtol=1e-9)
+
+
+def test_pictures_of_an_earlier_fit_do_not_stay(rain: Path, tmp_path: Path) -> None:
+    args = ["--label", "rain", "--method", "platt", "--inference", "point", "--out", tmp_path]
+    (tmp_path / "surface.png").write_text("mine")
+    (tmp_path / "notes.txt").write_text("mine")
+    assert run("fit", rain, "--score", "emos", *args).exit_code == 0
+    assert listing(tmp_path) == sorted([*FILES, "notes.txt", "surface.png"])  # nothing said that it was a fit's
+    assert run("fit", rain, "--score", "emos", "--score", "ens", *args).exit_code == 0
+    assert listing(tmp_path) == sorted([*FILES_OF_SEVERAL, "notes.txt"])
+    assert run("fit", rain, "--score", "emos", *args).exit_code == 0
+    assert listing(tmp_path) == sorted([*FILES, "notes.txt"])
 
 
 def test_an_average_of_fusions_has_weights(rain: Path, tmp_path: Path) -> None:

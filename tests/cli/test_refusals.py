@@ -136,6 +136,36 @@ def test_output_that_cannot_be_written(out: str, tmp_path: Path) -> None:
     assert listing(tmp_path) == ["in.csv"] and path.read_text() == GOOD
 
 
+@pytest.mark.parametrize("spelling", ["same", "dots", "link", "hard link"])
+@pytest.mark.parametrize("kind", ["table", "model"])
+def test_predicting_over_what_is_read_is_refused(kind: str, spelling: str, fitted: Path, tmp_path: Path) -> None:
+    table, model = tmp_path / "in.csv", tmp_path / "model.csv"  # a model of whatever name
+    table.write_text("p\n0.5\n")
+    model.write_bytes((fitted / "posterior.nc").read_bytes())
+    before = table.read_bytes(), model.read_bytes()
+    source = table if kind == "table" else model
+    out = {"same": source, "dots": tmp_path / "x" / ".." / source.name}.get(spelling, tmp_path / "out.csv")
+    if spelling == "link":
+        out.symlink_to(source.name)
+    elif spelling == "hard link":
+        out.hardlink_to(source)
+    (tmp_path / "x").mkdir()
+    refused(run("predict", model, table, "--out", out), "is the file that is read", source.name)
+    assert (table.read_bytes(), model.read_bytes()) == before
+
+
+def test_fitting_over_what_is_read_is_refused(tmp_path: Path) -> None:
+    table = tmp_path / "calibrated.csv"
+    table.write_text(GOOD)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "calibrated.csv").symlink_to(table)
+    args = ["--score", "p", "--label", "y", "--method", "platt", "--inference", "point"]
+    refused(run("fit", table, *args, "--out", tmp_path), "calibrated.csv is the file that is read")
+    refused(run("fit", table, *args, "--out", tmp_path / "out"), "calibrated.csv is the file that is read")
+    assert listing(tmp_path) == ["calibrated.csv", "out"] and table.read_text() == GOOD
+    assert (tmp_path / "out" / "calibrated.csv").is_symlink()
+
+
 def test_usage_errors_of_the_parser(table: Path) -> None:
     for args in (["fit", table], ["fit", table, "--score-kind", "odds"], ["assess"], ["fit", "--seed", "-1"]):
         result = run(*args)
