@@ -1,5 +1,7 @@
 """Inputs that would be fitted as something they are not, and must be refused."""
 
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -28,6 +30,33 @@ def test_masked_values_are_missing_values() -> None:
         fit(SCORES, Y).predict_proba(np.ma.masked_array(SCORES[:, None], MASK))
     nothing_hidden = np.ma.masked_array(SCORES, np.zeros(20, dtype=bool))
     np.testing.assert_array_equal(fit(nothing_hidden, Y).predict_proba(SCORES), fit(SCORES, Y).predict_proba(SCORES))
+
+
+REFUSALS = """
+import sys
+import bayescal as bc
+from bayescal.registry import CALIBRATORS
+
+SCORES = {"one": [0.1, 0.6, 0.9], "several": [[0.1, 0.2], [0.6, 0.7], [0.9, 0.5]]}
+for name, entry in CALIBRATORS.items():
+    if entry.columns not in ("one", "any", "several"):
+        continue
+    cls, scores = entry.load(), SCORES["several" if entry.columns == "several" else "one"]
+    settings = [s for s in ({"draws": 0}, {"chains": "a"}, {"random_state": -1}) if next(iter(s)) in cls().get_params()]
+    wrong_rows = [({}, [[2.0, 0.1]] * 3, [0, 1, 1]), ({}, scores, [0, 1, 2]), ({}, scores, [0, 1])]
+    for given, rows, y in wrong_rows + [(s, scores, [0, 1, 1]) for s in [{"score_kind": "odds"}, *settings]]:
+        try:
+            cls(**given).fit(rows, y)
+        except (bc.ScoreValueError, bc.LabelValueError, bc.ParameterValueError):
+            continue
+        raise SystemExit(f"{name} took {given}")
+print(sorted({"pymc", "pytensor", "nutpie", "arviz"} & {*sys.modules}))
+"""
+
+
+def test_wrong_input_and_settings_are_refused_before_the_sampler_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", REFUSALS], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 @pytest.mark.parametrize("far", [1e300, 2e12, 1e-13, 1e-300])
