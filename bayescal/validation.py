@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -351,20 +353,57 @@ def _positive_column(array: np.ndarray, name: str) -> np.ndarray:
 
 
 def _one_type(values: np.ndarray, name: str) -> np.ndarray:
-    kinds = {bool if isinstance(v, bool | np.bool_) else str if isinstance(v, str) else float for v in values}
+    """Labels of an object column: strings as they are, booleans, numbers and dates as NumPy's; no other survives."""
+    kinds = {_label_kind(value): row for row, value in reversed(list(enumerate(values)))}
     if len(kinds) > 1:
         shown = sorted({type(v).__name__ for v in values})
         raise LabelValueError(f"{name} mixes labels of the types {', '.join(shown)}. Pass labels of one type.")
-    if kinds == {str}:
+    kind = next(iter(kinds))
+    if kind is str:
         return values
     try:
-        return np.asarray(values.tolist())
-    except ValueError as problem:
-        raise LabelValueError(f"{name} cannot be read as labels: {problem}.") from None
+        if kind is date:
+            return _dates(values)
+        if kind in (bool, float):
+            array = np.asarray(values.tolist())
+            return array if array.dtype.kind != "O" else _whole_numbers(values)
+        problem = "is none of these"
+    except (TypeError, ValueError, OverflowError) as error:
+        problem = str(error)
+    raise LabelValueError(
+        f"{name} must hold numbers, booleans, strings or dates, got {repr(values[0])[:40]} of the "
+        f"type {type(values[0]).__name__} at row 0: {problem}. Pass names of the classes, such as these values as text."
+    )
+
+
+def _label_kind(value: Any) -> type:
+    for kind, types in ((bool, bool | np.bool_), (str, str), (float, Number), (date, date | np.datetime64)):
+        if isinstance(value, types):
+            return kind
+    return type(value)
+
+
+def _whole_numbers(values: np.ndarray) -> np.ndarray:
+    """Decimals, fractions and the like, if a float is equal to them."""
+    array = np.array([float(value) for value in values])
+    if any(mine != theirs for mine, theirs in zip(array.tolist(), values, strict=True)):
+        raise ValueError("no float is equal to it")
+    return array
+
+
+def _dates(values: np.ndarray) -> np.ndarray:
+    if all(type(value) is date for value in values):
+        return np.asarray(values.tolist(), dtype="datetime64[D]")
+    stamps = pd.to_datetime(values.tolist())
+    if stamps.tz is not None:
+        raise ValueError("a date with a time zone")
+    return np.asarray(stamps)
 
 
 def _given_classes(classes: Sequence[Any]) -> np.ndarray:
     known = np.asarray(classes)
+    if known.ndim == 1 and known.dtype.kind == "O" and known.size:
+        known = _one_type(known, "classes")
     if known.shape != (2,) or known[0] == known[1]:
         raise ParameterValueError(f"classes must name two different labels (negative, positive), got {classes!r}.")
     return known

@@ -173,9 +173,13 @@ def _groups(calibrator: Any, include_data: bool) -> dict[str, Any]:
 
 def _state(calibrator: Any) -> dict[str, Any]:
     classes = np.asarray(calibrator.classes_)
+    plain = classes.astype(str).tolist() if classes.dtype.kind in "MmS" else classes.tolist()
+    parameters = {name: _plain(value) for name, value in calibrator.get_params(deep=False).items()}
+    if parameters["classes"] is not None:
+        parameters["classes"] = plain
     state = {
-        "parameters": {name: _plain(value) for name, value in calibrator.get_params(deep=False).items()},
-        "classes": classes.astype(str).tolist() if classes.dtype.kind in "Mm" else classes.tolist(),
+        "parameters": parameters,
+        "classes": plain,
         "classes_dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str,
         "n_features": calibrator.n_features_in_,
         "n_scores": calibrator._n_scores,
@@ -206,8 +210,11 @@ def _restore(tree: Any) -> Any:
     parameters = dict(state["parameters"])
     if parameters.get("members") is not None:
         parameters["members"] = tuple(parameters["members"])
+    classes = np.array(state["classes"], dtype=np.dtype(state["classes_dtype"]))
+    if parameters["classes"] is not None:
+        parameters["classes"] = list(classes) if classes.dtype.kind in "MmS" else classes.tolist()
     calibrator = CALIBRATORS[name].load()(**parameters)
-    calibrator.classes_ = np.array(state["classes"], dtype=np.dtype(state["classes_dtype"]))
+    calibrator.classes_ = classes
     calibrator.n_features_in_ = int(state["n_features"])
     calibrator._n_scores = int(state.get("n_scores", 1))  # files of 0.1 before several scores have one
     if state["feature_names"]:

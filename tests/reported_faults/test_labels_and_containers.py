@@ -1,6 +1,9 @@
 """Section E: labels, classes, containers."""
 
 from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +54,65 @@ def test_case_38_maximum_likelihood() -> None:
 def test_case_38_continuous_labels_are_refused(calibrator: Make, y: object) -> None:
     with pytest.raises(bc.LabelValueError, match="continuous value"):
         calibrator("platt", score_kind="logit").fit(S, y)
+
+
+def of_objects(negative: object, positive: object) -> np.ndarray:
+    column = np.empty(6, dtype=object)
+    column[:] = [(negative, positive)[label] for label in Y]
+    return column
+
+
+DAY, LATER = "2020-02-29", "2024-02-29"
+OBJECTS = {
+    "Decimal": (of_objects(Decimal(0), Decimal(1)), np.float64),
+    "Fraction": (of_objects(Fraction(0), Fraction(1)), np.float64),
+    "numbers beyond 64 bits": (of_objects(2**70, 2**71), np.float64),
+    "Timestamp": (of_objects(pd.Timestamp(DAY), pd.Timestamp(LATER)), np.datetime64),
+    "datetime": (of_objects(datetime(2020, 2, 29, 12), datetime(2024, 2, 29)), np.datetime64),
+    "date": (of_objects(date(2020, 2, 29), date(2024, 2, 29)), np.datetime64),
+    "datetime64 objects": (of_objects(np.datetime64(DAY), np.datetime64(LATER)), np.datetime64),
+    "datetime64": (np.array([DAY, LATER], dtype="datetime64[ns]")[Y], np.datetime64),
+    "bytes": (np.array([b"no", b"yes"])[Y], np.bytes_),
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("given", [False, True], ids=["sorted", "classes="])
+def test_case_38_numbers_and_dates_in_an_object_column(kind: str, given: bool, tmp_path: Path) -> None:
+    y, scalar = OBJECTS[kind]
+    classes = [y[1], y[0]] if given else None  # the positive class first: not as sorted
+    cal = bc.PlattCalibrator("logit", "point", classes=classes).fit(S, y)
+    expected = bc.PlattCalibrator("logit", "point").fit(S, Y).predict_proba(S)
+    np.testing.assert_allclose(cal.predict_proba(S)[:, ::-1] if given else cal.predict_proba(S), expected, atol=1e-8)
+    assert cal.classes_.tolist() == sorted(cal.classes_.tolist(), reverse=given)
+    assert issubclass(cal.classes_.dtype.type, scalar)
+    found = cal.predict(S)
+    assert [bool(a == b) for a, b in zip(found, y, strict=True)] == ((expected[:, 1] >= 0.5) == Y).tolist()
+    cal.save(tmp_path / "fit.nc")
+    came_back = bc.load(tmp_path / "fit.nc")
+    assert came_back.classes_.dtype == cal.classes_.dtype
+    np.testing.assert_array_equal(came_back.predict(S), found)
+    np.testing.assert_array_equal(came_back.fit(S, y).predict_proba(S), cal.predict_proba(S))  # classes= too
+
+
+@pytest.mark.parametrize(
+    ("pair", "says"),
+    [
+        (((1, 2), (3, 4)), "type tuple"),
+        ((b"no", b"yes"), "type bytes"),
+        ((timedelta(1), timedelta(2)), "type timedelta"),
+        ((Decimal("0.1"), Decimal("0.2")), "type Decimal at row 0: no float is equal"),
+        ((10**30, 10**30 + 1), "type int at row 0: no float is equal"),
+        ((10**400, 1), "type int at row 0: int too large"),
+        ((pd.Timestamp(DAY, tz="UTC"), pd.Timestamp(LATER, tz="UTC")), "type Timestamp at row 0: a date with a time"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_case_38_labels_that_cannot_be_kept_are_refused_by_their_type(pair: tuple, says: str) -> None:
+    with pytest.raises(bc.LabelValueError, match=f"{says}.*Pass names of the classes, such as these values as text"):
+        bc.PlattCalibrator("logit", "point").fit(S, of_objects(*pair))
+    with pytest.raises(bc.LabelValueError, match="mixes labels of the types"):
+        bc.PlattCalibrator("logit", "point").fit(S, of_objects(pair[0], "no"))
 
 
 # Case 39: labels that are not 0 and 1
