@@ -28,7 +28,11 @@ from bayescal.registry import CALIBRATORS
 MODELS = Path(__file__).parents[1] / "models"
 REFERENCE = MODELS / "reference"
 # specifications of models that are not binary calibrators', and where their tests are
-ELSEWHERE = {"scaling": "test_scaling_model.py"}
+ELSEWHERE = {
+    "confusion": "test_label_shift_models.py",
+    "label_shift": "test_label_shift_models.py",
+    "scaling": "test_scaling_model.py",
+}
 NAMES = sorted({path.stem for path in MODELS.glob("*.py")} - ELSEWHERE.keys())
 # name of the calibrator, and whether the specification is that of its model for several scores
 SPECIFIED = {

@@ -1,0 +1,1 @@
+"""Class proportions of a place without labels, and probabilities adapted to them."""
