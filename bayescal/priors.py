@@ -15,10 +15,21 @@ import numpy as np
 
 from bayescal.validation import ParameterValueError
 
-__all__ = ["BernsteinPriors", "BernsteinSurfacePriors", "BetaPriors", "CopulaPriors", "IsotonicPriors", "PlattPriors"]  # noqa: F822 (see __getattr__)
+__all__ = [  # noqa: F822 (see __getattr__)
+    "BernsteinPriors",
+    "BernsteinSurfacePriors",
+    "BetaPriors",
+    "BiasCorrectedTemperaturePriors",
+    "CopulaPriors",
+    "IsotonicPriors",
+    "NoBiasVectorPriors",
+    "PlattPriors",
+    "TemperaturePriors",
+    "VectorPriors",
+]
 
 DOMAINS: dict[str, tuple[Callable[[float], bool], str]] = {
-    "real": (lambda value: True, "a finite number"),
+    "real": (lambda _: True, "a finite number"),
     "positive": (lambda value: value > 0, "a positive finite number"),
     "nonnegative": (lambda value: value >= 0, "zero or a positive finite number"),
 }

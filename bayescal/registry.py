@@ -19,7 +19,7 @@ class Entry:
     summary: str
     priors_name: str | None
     several_priors_name: str | None = None  # where it has other priors for several scores
-    columns: str = "one"  # classifiers whose scores it reads: "one", "several" or "any"
+    columns: str = "one"  # classifiers whose scores it reads: "one", "several", "any"; or "classes" of one
     inferences: tuple[str, ...] = ("nuts", "point")
 
     def load(self) -> type:
@@ -77,6 +77,34 @@ CALIBRATORS = {
         columns="several",
         inferences=("point",),
     ),
+    "temperature": Entry(
+        "TemperatureScaling",
+        "bayescal.calibrators.scaling",
+        "temperature scaling; 1 parameter",
+        "TemperaturePriors",
+        columns="classes",
+    ),
+    "no-bias-vector": Entry(
+        "NoBiasVectorScaling",
+        "bayescal.calibrators.scaling",
+        "a scale for each class",
+        "NoBiasVectorPriors",
+        columns="classes",
+    ),
+    "bias-corrected-temperature": Entry(
+        "BiasCorrectedTemperatureScaling",
+        "bayescal.calibrators.scaling",
+        "a temperature, and a bias for each class",
+        "BiasCorrectedTemperaturePriors",
+        columns="classes",
+    ),
+    "vector": Entry(
+        "VectorScaling",
+        "bayescal.calibrators.scaling",
+        "a scale and a bias for each class",
+        "VectorPriors",
+        columns="classes",
+    ),
     "auto": Entry(
         "StackedCalibrator",
         "bayescal.calibrators.stacked",
@@ -93,8 +121,8 @@ def build_model(method: str, scores: Any, y: Any, *, sample_weight: Any = None, 
 
     Parameters
     ----------
-    method : {"platt", "beta", "isotonic", "bernstein"}
-        Name of the calibrator.
+    method : str
+        Name of a calibrator with priors of its own, such as ``"platt"`` or ``"vector"``.
     scores : array-like of shape (n,), (n, 1), (n, 2) or (n, M)
         Scores, as for the calibrator's ``fit``.
     y : array-like of shape (n,)

@@ -16,10 +16,12 @@ import numpy as np
 import pandas as pd
 
 SCORE_KINDS = ("proba", "logit", "raw")
+CLASS_SCORE_KINDS = ("proba", "logit")  # of several classes
 PROBA_TOLERANCE = 1e-6  # rounding of a float32 softmax; values this far outside [0, 1] are clipped
 LARGEST = {"logit": 1e6, "raw": 1e150}  # beyond, these are no log-odds, or have no square
 WEIGHTS = (1e-12, 1e12)  # outside, sums of weights and of their logs lose the other rows
 PAIR_TOLERANCE = 1e-5  # |p0 + p1 - 1| of a float32 pair
+ROW_TOLERANCE = 1e-3  # |sum - 1| of a row of several classes, which may be written with four digits
 
 
 class ScoreValueError(ValueError):
@@ -78,6 +80,14 @@ class Labels:
 
     classes: np.ndarray  # (2,), sorted or as the user ordered them
     positive: np.ndarray  # (n,) float64 in {0, 1}
+
+
+@dataclass(frozen=True)
+class ClassLabels:
+    """Labels of several classes."""
+
+    classes: np.ndarray  # (C,) in the order of the columns
+    codes: np.ndarray  # (n,) column numbers
 
 
 def check_scores(
@@ -151,6 +161,92 @@ def check_labels(y: Any, n: int, *, classes: Sequence[Any] | None = None, name: 
     else:
         known = seen
     return Labels(known, np.asarray(values == known[1], dtype=np.float64))
+
+
+def check_class_scores(
+    scores: Any, score_kind: str, *, name: str = "scores", columns: int | None = None, fitting: bool = True
+) -> Scores:
+    """Read scores ``(n, C)`` of C >= 2 classes: probabilities whose rows sum to 1, or logits."""
+    feature_names = _feature_names(scores)
+    array = _numeric(scores, name)
+    if array.ndim != 2:
+        raise ScoreValueError(
+            f"{name} must have 2 dimensions, a row for each case and a column for each class, got shape {array.shape}."
+        )
+    size = array.shape[1]
+    if columns is None and size < 2:
+        raise ScoreValueError(
+            f"{name} must have one column for each of two or more classes, got {size}. "
+            "Calibrators of one score are platt, beta, isotonic and bernstein."
+        )
+    if columns is not None and size != columns:
+        raise ScoreValueError(f"{name} must have {columns} columns, one for each class of the fit, got {size}.")
+    if fitting and not len(array):
+        raise ScoreValueError(f"{name} is empty (shape {array.shape}). Pass at least one row.")
+    _refuse_not_finite(array, name)
+    if score_kind == "proba":
+        array = _probabilities(array, name, "Divide percentages by 100, or say score_kind='logit' for logits.")
+        sums = array.sum(axis=1)
+        bad = np.flatnonzero(np.abs(sums - 1.0) > ROW_TOLERANCE)
+        if bad.size:
+            raise ScoreValueError(
+                f"rows of {name} must sum to 1 (within {ROW_TOLERANCE:g}) when score_kind='proba'; {bad.size} of "
+                f"{len(array)} do not, first {sums[bad[0]]:.6g} at row {bad[0]}. Pass the probabilities of all "
+                "classes, or say score_kind='logit' for logits."
+            )
+    elif (
+        fitting and (largest := float((array / 2 - array.min(axis=1, keepdims=True) / 2).max()) * 2) > LARGEST["logit"]
+    ):
+        raise ScoreValueError(
+            f"logits of a row must lie within {LARGEST['logit']:g} of each other, got {largest:g} in {name}. "
+            "Pass what the classifier takes the softmax of."
+        )
+    return Scores(np.array(array, dtype=np.float64, order="C"), feature_names, size)
+
+
+def check_class_labels(
+    y: Any, n: int, columns: int, *, classes: Sequence[Any] | None = None, names: list[str] | None = None
+) -> ClassLabels:
+    """Read labels of the classes that `columns` columns stand for; which is which by `classes`, `names` or order.
+
+    In this order: `classes` as given; the names of the columns, if labels are among them; the sorted labels seen, if
+    there are as many; column numbers, if the labels are whole numbers from 0.
+    """
+    values = label_values(y, n)
+    seen, inverse = np.unique(values, return_inverse=True)
+    if classes is not None:
+        known = _given_classes(classes, columns)
+        where = f"classes={known.tolist()!r}"
+    elif names is not None and {_label_text(label) for label in seen.tolist()} & set(names):
+        known = _named_classes(seen, names)
+        where = f"the columns of scores, {', '.join(names)}"
+    else:
+        known = _classes_of_columns(seen, columns)
+        where = f"the {columns} columns of scores"
+    number = {label: k for k, label in enumerate(known.tolist())}
+    unknown = [label for label in seen.tolist() if label not in number]
+    if unknown:
+        raise LabelValueError(f"y holds {unknown[0]!r}, which is not among {where}.")
+    return ClassLabels(known, np.array([number[label] for label in seen.tolist()])[inverse])
+
+
+def column_names(scores: Any) -> list[str] | None:
+    """Names of a table's columns as text; None for an array, and for columns that are numbered from 0."""
+    columns = getattr(scores, "columns", None)
+    if columns is None or not hasattr(scores, "shape"):
+        return None
+    names = list(columns)
+    return None if names == list(range(len(names))) else [_label_text(name) for name in names]
+
+
+def check_column_order(scores: Any, classes: np.ndarray) -> None:
+    """Refuse a table whose columns are named after the classes and stand in another order."""
+    names, expected = column_names(scores), [_label_text(label) for label in classes.tolist()]
+    if names is not None and names != expected and sorted(names) == sorted(expected):
+        raise ScoreValueError(
+            f"scores has the columns {names}, but the classes are in the order {expected}. "
+            "Select the columns in that order."
+        )
 
 
 def label_values(y: Any, n: int, *, name: str = "y") -> np.ndarray:
@@ -400,13 +496,61 @@ def _dates(values: np.ndarray) -> np.ndarray:
     return np.asarray(stamps)
 
 
-def _given_classes(classes: Sequence[Any]) -> np.ndarray:
+def _given_classes(classes: Sequence[Any], size: int = 2) -> np.ndarray:
     known = np.asarray(classes)
     if known.ndim == 1 and known.dtype.kind == "O" and known.size:
         known = _one_type(known, "classes")
-    if known.shape != (2,) or known[0] == known[1]:
-        raise ParameterValueError(f"classes must name two different labels (negative, positive), got {classes!r}.")
+    if known.shape != (size,) or len(set(known.tolist())) < size:
+        which = (
+            "two different labels (negative, positive)"
+            if size == 2
+            else f"{size} different labels, one for each column"
+        )
+        raise ParameterValueError(f"classes must name {which}, got {classes!r}.")
     return known
+
+
+def _label_text(label: Any) -> str:
+    """A label as a column is named: whole numbers without a decimal point."""
+    is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
+    return str(int(label)) if is_whole else str(label)
+
+
+def _named_classes(seen: np.ndarray, names: list[str]) -> np.ndarray:
+    """Labels that the columns are named after, of the type of the labels seen."""
+    if len(set(names)) < len(names):
+        raise ScoreValueError(f"scores has two columns of one name ({', '.join(names)}). Name each after its class.")
+    known = {_label_text(label): label for label in seen.tolist()}
+    if seen.dtype.kind in "OU":
+        return np.array([known.get(name, name) for name in names], dtype=object if seen.dtype.kind == "O" else None)
+    try:
+        return np.array([known[name] if name in known else type(seen.tolist()[0])(name) for name in names])
+    except ValueError:
+        raise LabelValueError(
+            f"y holds {seen.tolist()[0]!r} after which a column of scores is named, but not all columns are named "
+            f"after classes ({', '.join(names)}). Pass classes=[...], the labels in column order, to the constructor."
+        ) from None
+
+
+def _classes_of_columns(seen: np.ndarray, columns: int) -> np.ndarray:
+    """Labels in column order, by the labels seen alone."""
+    if len(seen) == columns:
+        return seen
+    if len(seen) > columns:
+        shown = ", ".join(repr(label) for label in seen[:5].tolist())
+        raise LabelValueError(
+            f"y holds {len(seen)} classes ({shown}{', ...' if len(seen) > 5 else ''}), but scores has {columns} "
+            "columns, one for each class. Pass the scores of all classes."
+        )
+    if columns == 2:
+        return _complete_pair(seen, "y")
+    if seen.dtype.kind in "iuf" and seen[0] >= 0 and seen[-1] < columns:
+        return np.arange(columns).astype(np.promote_types(seen.dtype, np.min_scalar_type(columns - 1)))
+    shown = ", ".join(repr(label) for label in seen[:5].tolist())
+    raise LabelValueError(
+        f"y holds {len(seen)} classes ({shown}{', ...' if len(seen) > 5 else ''}) and scores has {columns} columns: "
+        "which is which cannot be guessed. Pass classes=[...], the labels in column order, to the constructor."
+    )
 
 
 def _complete_pair(seen: np.ndarray, name: str) -> np.ndarray:

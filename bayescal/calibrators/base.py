@@ -31,12 +31,13 @@ DRAWS_LIMIT = 2**29  # numbers that proba_draws may return (4 GB)
 class Calibrator(ClassifierMixin, BaseEstimator, ABC):
     """What every calibrator of scores offers, given ``_proba_draws`` and the fitted attributes."""
 
-    _columns: ClassVar[str] = "one"  # classifiers whose scores it reads: "one", "several" or "any"
+    _columns: ClassVar[str] = "one"  # classifiers whose scores it reads: "one", "several", "any"; or "classes" of one
 
     score_kind: str
     classes_: np.ndarray
     n_features_in_: int
     _n_scores: int  # of the fit; a pair of probabilities is one score
+    _rows: Any  # of calibration; None where they were not saved
 
     def predict_proba(self, scores: Any) -> np.ndarray:
         """Calibrated probability of each class.
@@ -48,13 +49,13 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
         Returns
         -------
-        ndarray of shape (n, 2)
+        ndarray of shape (n, n_classes)
             Posterior mean, or the point estimate with ``inference="point"``; columns in the order of ``classes_``.
         """
-        return pair(self._summarise(scores, lambda p: p.mean(axis=0)[None])[0])
+        return self._by_class(self._summarise(scores, lambda p: p.mean(axis=0)[None])[0])
 
     def predict(self, scores: Any) -> np.ndarray:
-        """The more probable class of each case; ``classes_[1]`` at exactly one half.
+        """The most probable class of each case; of equally probable ones, the last in ``classes_``.
 
         Parameters
         ----------
@@ -66,8 +67,8 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         ndarray of shape (n,)
             Labels out of ``classes_``.
         """
-        positive = self.predict_proba(scores)[:, 1] >= 0.5
-        return self.classes_[positive.astype(int)]
+        from_the_end = self.predict_proba(scores)[:, ::-1].argmax(axis=1)
+        return self.classes_[len(self.classes_) - 1 - from_the_end]
 
     def predict_interval(self, scores: Any, ci_prob: float = 0.9, ci_kind: str = "eti") -> np.ndarray:
         """Credible interval of the probability of each class.
@@ -83,7 +84,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
         Returns
         -------
-        ndarray of shape (n, 2, 2)
+        ndarray of shape (n, n_classes, 2)
             Lower and upper end for each class, in [0, 1].
 
         Raises
@@ -97,7 +98,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         # which of several short intervals is the shortest changes in jumps
         tolerance = TOLERANCE if ci_kind == "eti" else None
         lower, upper = self._summarise(scores, lambda p: interval(p, ci_prob, ci_kind), tolerance)
-        return np.stack([np.stack([1 - upper, 1 - lower], axis=1), np.stack([lower, upper], axis=1)], axis=1)
+        return np.sort(np.stack([self._by_class(lower), self._by_class(upper)], axis=-1), axis=-1)
 
     def predict_exceedance(self, scores: Any, threshold: float) -> np.ndarray:
         """Posterior probability that the probability of each class exceeds a threshold.
@@ -111,7 +112,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
         Returns
         -------
-        ndarray of shape (n, 2)
+        ndarray of shape (n, n_classes)
             P(p > threshold | data) for each class.
 
         Raises
@@ -121,13 +122,10 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         """
         self._require_posterior("predict_exceedance")
         t = check_threshold(threshold)
-        below, above = self._summarise(
-            scores, lambda p: np.stack([(1 - p > t).mean(axis=0), (p > t).mean(axis=0)]), 0.0
-        )
-        return np.stack([below, above], axis=1)
+        return self._summarise(scores, lambda p: (self._by_class(p) > t).mean(axis=0).T, 0.0).T
 
     def predict_table(self, scores: Any, ci_prob: float = 0.9) -> pd.DataFrame:
-        """Posterior mean, standard deviation and credible interval of the positive class's probability.
+        """Posterior mean, standard deviation and credible interval, of the positive class or of each of several.
 
         Parameters
         ----------
@@ -139,7 +137,9 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         Returns
         -------
         pandas.DataFrame
-            Columns ``mean``, ``sd``, ``lower``, ``upper``; the level is in ``attrs["ci_prob"]``.
+            Columns ``mean``, ``sd``, ``lower``, ``upper``; the level is in ``attrs["ci_prob"]``. One row for each case,
+            of the positive class's probability. Calibrators of several classes give one for each case and class: the
+            labels are a level ``class`` of the index, so that ``table["mean"].unstack("class")`` has a column for each.
 
         Raises
         ------
@@ -152,8 +152,9 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
             scores,
             lambda p: np.concatenate([p.mean(axis=0)[None], p.std(axis=0)[None], interval(p, ci_prob, "eti")]),
         )
-        index = scores.index if isinstance(scores, pd.DataFrame | pd.Series) else None
-        table = pd.DataFrame(dict(zip(("mean", "sd", "lower", "upper"), columns, strict=True)), index=index)
+        index = scores.index if isinstance(scores, pd.DataFrame | pd.Series) else pd.RangeIndex(columns.shape[1])
+        values = dict(zip(("mean", "sd", "lower", "upper"), columns.reshape(4, -1), strict=True))
+        table = pd.DataFrame(values, index=self._table_index(index))
         table.attrs["ci_prob"] = ci_prob
         return table
 
@@ -182,14 +183,15 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         self._require_posterior("proba_draws")
         values = self._check_new_scores(scores).values
         chains, draws = self._draw_shape
-        if 2 * chains * draws * len(values) > DRAWS_LIMIT:
+        size = len(self.classes_) * chains * draws * len(values)
+        if size > DRAWS_LIMIT:
             raise ScoreValueError(
-                f"draws of {len(values)} rows would fill {16e-9 * chains * draws * len(values):.0f} GB. "
+                f"draws of {len(values)} rows would fill {8e-9 * size:.0f} GB. "
                 "Use predict_interval or predict_table, or pass fewer rows at a time."
             )
-        p = self._proba_draws(values).reshape(chains, draws, len(values))
+        p = self._by_class(self._proba_draws(values))
         return xr.DataArray(
-            np.stack([1 - p, p], axis=-1),
+            p.reshape(chains, draws, *p.shape[1:]),
             dims=("chain", "draw", "obs", "class"),
             coords={
                 "chain": np.arange(chains),
@@ -220,17 +222,35 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _proba_draws(self, scores: np.ndarray) -> np.ndarray:
-        """Probabilities of the positive class, (draws, m), for trusted scores (m,) or (m, M)."""
+        """Probabilities of the positive class (draws, m), or of several (draws, m, C), for trusted scores."""
 
     @property
     @abstractmethod
     def _draw_shape(self) -> tuple[int, int]: ...
 
+    # what calibrators of several classes say otherwise ---------------------------------------------------------------
+
+    def _by_class(self, p: np.ndarray) -> np.ndarray:
+        """Probabilities of all classes (..., C), from those that `_proba_draws` gives."""
+        return np.stack([1 - p, p], axis=-1)
+
+    def _read_scores(self, scores: Any) -> Scores:
+        return check_scores(scores, self.score_kind, columns=self._n_scores, fitting=False)
+
+    def _table_index(self, index: pd.Index) -> pd.Index:
+        return index
+
+    def _replicate(self, log_likelihood: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Outcomes (draws, n) of the calibration rows, drawn anew given each draw."""
+        seen = self._rows.y > 0
+        p = np.where(seen, np.exp(log_likelihood), -np.expm1(log_likelihood))
+        return (rng.random(p.shape) < p).astype(np.int8)
+
     # shared steps ---------------------------------------------------------------------------------------------------
 
     def _check_new_scores(self, scores: Any) -> Scores:
         check_is_fitted(self, "classes_")
-        checked = check_scores(scores, self.score_kind, columns=self._n_scores, fitting=False)
+        checked = self._read_scores(scores)
         mine = getattr(self, "feature_names_in_", None)
         if mine is not None and checked.feature_names is not None and list(mine) != list(checked.feature_names):
             raise ScoreValueError(
@@ -283,8 +303,3 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         tags.input_tags.one_d_array = True
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def pair(p: np.ndarray) -> np.ndarray:
-    """Probabilities of both classes ``(n, 2)`` from those of the positive one ``(n,)``."""
-    return np.stack([1 - p, p], axis=1)

@@ -19,7 +19,7 @@ import xarray as xr
 from bayescal import __version__
 
 if TYPE_CHECKING:
-    from bayescal.calibrators.binary import BinaryCalibrator
+    from bayescal.calibrators.generative import GenerativeCalibrator
     from bayescal.calibrators.stacked import StackedCalibrator
 
 POINTWISE_LIMIT = 2**25  # numbers of draws x rows up to which pointwise groups are held (256 MB)
@@ -30,7 +30,7 @@ WEIGHTS = (
 )
 
 
-def build_datatree(calibrator: "BinaryCalibrator") -> xr.DataTree:
+def build_datatree(calibrator: "GenerativeCalibrator") -> xr.DataTree:
     """Assemble posterior, sample_stats, prior, log_likelihood, posterior_predictive, observed_data, constant_data."""
     chains, draws = calibrator._draw_shape
     coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
@@ -60,7 +60,7 @@ def build_stacked_datatree(calibrator: "StackedCalibrator") -> xr.DataTree:
     return tree
 
 
-def _tree(calibrator: "BinaryCalibrator | StackedCalibrator", groups: dict[str, xr.Dataset]) -> xr.DataTree:
+def _tree(calibrator: "GenerativeCalibrator | StackedCalibrator", groups: dict[str, xr.Dataset]) -> xr.DataTree:
     """Add the pointwise groups, unless draws x rows exceed `POINTWISE_LIMIT` or the rows were not saved."""
     chains, draws = calibrator._draw_shape
     pointwise = "left out: the calibration rows were not saved"
@@ -68,7 +68,7 @@ def _tree(calibrator: "BinaryCalibrator | StackedCalibrator", groups: dict[str, 
     if rows is not None:
         n = len(rows.scores)
         obs = {"obs": np.arange(n)}
-        groups["observed_data"] = dataset({"y": rows.positive.astype(np.int64)}, ("obs",), obs)
+        groups["observed_data"] = dataset({"y": rows.y}, ("obs",), obs)
         constant = dataset({"scores": rows.scores, "weight": rows.weight}, ("obs",), obs)
         groups["constant_data"] = constant.copy(deep=True)
         pointwise = f"left out: {chains * draws} draws x {n} rows is too large"
@@ -76,8 +76,7 @@ def _tree(calibrator: "BinaryCalibrator | StackedCalibrator", groups: dict[str, 
             pointwise = "held"
             coords = {"chain": np.arange(chains), "draw": np.arange(draws), **obs}
             log_likelihood = calibrator._log_likelihood()
-            p = np.where(rows.positive > 0, np.exp(log_likelihood), -np.expm1(log_likelihood))
-            y = (np.random.default_rng([calibrator._entropy, 2]).random(p.shape) < p).astype(np.int8)
+            y = calibrator._replicate(log_likelihood, np.random.default_rng([calibrator._entropy, 2]))
             shape, dims = (chains, draws, n), ("chain", "draw", "obs")
             groups["log_likelihood"] = dataset({"y": log_likelihood.reshape(shape)}, dims, coords)
             groups["log_likelihood"].attrs["weights"] = WEIGHTS

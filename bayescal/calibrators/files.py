@@ -164,7 +164,7 @@ def _groups(calibrator: Any, include_data: bool) -> dict[str, Any]:
     rows = calibrator._rows
     if include_data and rows is not None:
         obs = {"obs": np.arange(len(rows.scores))}
-        groups["observed_data"] = dataset({"y": rows.positive.astype(np.int64)}, ("obs",), obs)
+        groups["observed_data"] = dataset({"y": rows.y}, ("obs",), obs)
         groups["constant_data"] = dataset({"scores": rows.scores, "weight": rows.weight}, ("obs",), obs)
         if not calibrator._is_point and np.prod(calibrator._draw_shape) * len(rows.scores) <= POINTWISE_IN_FILE:
             groups |= {name: calibrator.idata_[name].to_dataset() for name in EXTRA_GROUPS}
@@ -233,7 +233,6 @@ def _restore(tree: Any) -> Any:
 
 
 def _restore_map(calibrator: Any, tree: Any, state: dict[str, Any]) -> None:
-    from bayescal.calibrators.binary import Rows
     from bayescal.inference.convergence import Convergence
 
     def arrays(group: str) -> dict[str, np.ndarray]:
@@ -245,7 +244,7 @@ def _restore_map(calibrator: Any, tree: Any, state: dict[str, Any]) -> None:
     calibrator._rows = None
     if "constant_data" in tree.children:
         data, observed = arrays("constant_data"), arrays("observed_data")
-        calibrator._rows = Rows(data["scores"], observed["y"].astype(float), data["weight"])
+        calibrator._rows = calibrator._restore_rows(data["scores"], observed["y"], data["weight"])
     calibrator._posterior = calibrator._statistics = calibrator._convergence = None
     if calibrator.inference == "point":
         return

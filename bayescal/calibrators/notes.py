@@ -21,6 +21,37 @@ def warn_about_data(
         _warn(f"{name} calibration: {text}", CalibrationWarning)
 
 
+def warn_about_classes(
+    counts: np.ndarray, classes: np.ndarray, name: str, *, zeros: int, smoothed: bool, point: bool
+) -> None:
+    """Say which of several classes have few cases or none, and where the likelihood has no maximum."""
+    leans = "a point estimate of so little is not to be trusted" if point else "their answers lean on the prior"
+    for few, text in ((counts == 0, "no case of"), ((counts > 0) & (counts < FEW_CASES), "fewer than 5 cases of")):
+        if few.any():
+            shown = ", ".join(str(label) for label in classes[few][:5]) + (", ..." if few.sum() > 5 else "")
+            which = "class" if few.sum() == 1 else f"{few.sum()} classes:"
+            _warn(f"{name} calibration: {text} {which} {shown} among {counts.sum():g}; {leans}.", CalibrationWarning)
+    if zeros:
+        _warn(
+            f"{name} calibration: {zeros} cases are of a class to which their scores give probability 0; 1e-12 stands "
+            "in for it, and has much leverage. Smooth the classifier's probabilities, or pass logits.",
+            CalibrationWarning,
+        )
+    if smoothed:
+        rule = "the estimate uses Platt's smoothed targets" if point else "the answer rests on the prior"
+        _warn(
+            f"{name} calibration: the likelihood has no maximum, since the scores separate the classes or a class has "
+            f"no case; {rule}.",
+            CalibrationWarning,
+        )
+
+
+def warn_about_ends(texts: list[str], name: str) -> None:
+    """Say that scores of 0 and 1 carry the fit."""
+    for text in texts:
+        _warn(f"{name} calibration: {text}", CalibrationWarning)
+
+
 def warn_about_map(decreasing: bool, name: str) -> None:
     """Say that a fitted point estimate decreases in the score."""
     if decreasing:

@@ -13,16 +13,15 @@ TOLERANCE = 1e-4  # of a mean or an end of an interval
 
 
 def interval(draws: np.ndarray, ci_prob: float, ci_kind: str) -> np.ndarray:
-    """Lower and upper ends over the first axis, ``(2, m)``: equal tails, or the shortest interval."""
+    """Lower and upper ends over the first axis, ``(2, m, ...)``: equal tails, or the shortest interval."""
     if ci_kind == "eti":
         tail = 0.5 * (1 - ci_prob)
         return np.quantile(draws, [tail, 1 - tail], axis=0)
     ordered = np.sort(draws, axis=0)
     inside = max(1, int(np.ceil(ci_prob * len(ordered))))
     widths = ordered[inside - 1 :] - ordered[: len(ordered) - inside + 1]
-    start = np.argmin(widths, axis=0)
-    columns = np.arange(ordered.shape[1])
-    return np.stack([ordered[start, columns], ordered[start + inside - 1, columns]])
+    start = np.argmin(widths, axis=0)[None]
+    return np.concatenate([np.take_along_axis(ordered, end, axis=0) for end in (start, start + inside - 1)])
 
 
 def summarise_in_blocks(
@@ -41,17 +40,17 @@ def summarise_in_blocks(
     """
     distinct, inverse = distinct_rows(scores)
     if tolerance is None or len(distinct) <= EXACT_LIMIT or distinct.ndim == 2:
-        return _in_blocks(distinct, draws_at, summary)[:, inverse]
+        return summarise_rows(distinct, draws_at, summary)[:, inverse]
     last = len(distinct) - 1
     nodes = np.unique(np.linspace(0, last, FIRST_NODES).astype(int))
-    table = _in_blocks(distinct[nodes], draws_at, summary)
+    table = summarise_rows(distinct[nodes], draws_at, summary)
     while True:
         changes = (np.abs(np.diff(table, axis=1)) > tolerance).any(axis=0)
         gaps = np.flatnonzero(changes & (np.diff(nodes) > 1))
         if not gaps.size:
             break
         between = (nodes[gaps] + nodes[gaps + 1]) // 2
-        table = np.insert(table, gaps + 1, _in_blocks(distinct[between], draws_at, summary), axis=1)
+        table = np.insert(table, gaps + 1, summarise_rows(distinct[between], draws_at, summary), axis=1)
         nodes = np.insert(nodes, gaps + 1, between)
     left = np.searchsorted(nodes, np.arange(last + 1), side="right") - 1
     right = np.minimum(left + 1, len(nodes) - 1)
@@ -62,14 +61,16 @@ def summarise_in_blocks(
     return np.clip(lines, 0.0, 1.0)[:, inverse]
 
 
-def _in_blocks(
+def summarise_rows(
     points: np.ndarray,
     draws_at: Callable[[np.ndarray], np.ndarray],
     summary: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    first = summary(draws_at(points[:1]))
-    size = max(1, BLOCK // draws_at(points[:1]).shape[0])
-    table = np.empty((len(first), len(points)))
+    """Summarise draws at every row by `summary`: ``(draws, b, ...) -> (k, b, ...)``; ``(k, m, ...)`` in [0, 1]."""
+    drawn = draws_at(points[:1])
+    first = summary(drawn)
+    size = max(1, BLOCK // max(1, drawn.size))
+    table = np.empty((len(first), len(points), *first.shape[2:]))
     for start in range(0, len(points), size):
         table[:, start : start + size] = summary(draws_at(points[start : start + size]))
     return np.clip(table, 0.0, 1.0)

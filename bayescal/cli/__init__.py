@@ -35,7 +35,7 @@ class Inference(StrEnum):
     point = "point"
 
 
-_READS = {"one": "1 score", "several": "2+ scores", "any": "1+ scores"}
+_READS = {"one": "1 score", "several": "2+ scores", "any": "1+ scores", "classes": "2+ classes"}
 
 OutFolder = Annotated[
     str, typer.Option(metavar="DIR", help="Folder to write to; what an earlier fit wrote there is replaced.")
@@ -196,12 +196,12 @@ def predict(
 
 @app.command()
 def models() -> None:
-    """List the methods, one line each, and how many scores each reads."""
+    """List the methods, one line each, and what each reads; those of 2+ classes are for Python alone."""
     with exit_codes():
         from bayescal.registry import CALIBRATORS
 
         for name, entry in CALIBRATORS.items():
-            typer.echo(f"{name:<10} {_READS[entry.columns]:<12} {entry.summary}")
+            typer.echo(f"{name:<26} {_READS[entry.columns]:<12} {entry.summary}")
 
 
 def _leave(summary: dict[str, Any]) -> None:

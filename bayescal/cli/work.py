@@ -132,6 +132,10 @@ def predict_file(
     check_output(out)
     check_not_read(out, path, model)
     calibrator = load(model)
+    if calibrator._columns == "classes":
+        raise ParameterValueError(
+            f"{model} calibrates several classes, which `bayescal predict` does not write; use bc.load in Python."
+        )
     if calibrator._is_point and (ci_prob is not None or threshold is not None):
         raise NoPosteriorError(
             f"{'--threshold' if ci_prob is None else '--ci-prob'} needs posterior draws, and {model} holds a point "
@@ -179,6 +183,11 @@ def _check_options(options: FitOptions) -> None:
     check_choice(options.method, list(CALIBRATORS), "--method")
     check_fraction(options.ci_prob, "--ci-prob")
     entry, count = CALIBRATORS[options.method], len(options.score)
+    if entry.columns == "classes":
+        raise ParameterValueError(
+            f"method {options.method!r} calibrates several classes, which `bayescal fit` does not write; "
+            f"use bc.{entry.class_name} in Python."
+        )
     wanted = "one" if count == 1 else "several"
     if entry.columns not in ("any", wanted):
         others = ", ".join(name for name, other in CALIBRATORS.items() if other.columns in ("any", wanted))

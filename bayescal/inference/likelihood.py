@@ -1,4 +1,4 @@
-"""The observed variables of the binary models, which hold for whole and fractional counts (sample weights) alike."""
+"""The observed variables of the models, which hold for whole and fractional counts (sample weights) alike."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,39 @@ def counts_given_log_odds(log_odds: "pt.TensorVariable", positives: Any, totals:
         return rng.binomial(np.round(n).astype(np.int64), proba, size=size).astype(np.float64)
 
     pm.CustomDist("y", log_odds, totals, logp=logp, random=draw, observed=positives, dims="score")
+
+
+def counts_given_logits(logits: "pt.TensorVariable", counts: Any, totals: Any) -> None:
+    """Add the observed variable ``y``, cases of each class at each distinct row of scores (dims ``score``, ``class``).
+
+    With k of n cases in the classes, log p(k) = sum_j k_j eta_j - n log sum_j exp(eta_j) up to a constant that no
+    parameter enters.
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+    from pytensor.gradient import disconnected_grad
+
+    def logp(k: Any, eta: Any, n: Any) -> Any:
+        top = disconnected_grad(pt.max(eta, axis=-1))  # it cancels, in the gradient too
+        log_sum = top + pt.log(pt.sum(pt.exp(eta - pt.expand_dims(top, -1)), axis=-1))
+        return pt.sum(k * eta, axis=-1) - n * log_sum
+
+    def draw(eta: np.ndarray, n: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        proba = np.exp(eta - eta.max(axis=-1, keepdims=True))
+        proba /= proba.sum(axis=-1, keepdims=True)
+        return rng.multinomial(np.round(n).astype(np.int64), proba, size=size).astype(np.float64)
+
+    pm.CustomDist(
+        "y",
+        logits,
+        totals,
+        logp=logp,
+        random=draw,
+        signature="(c),()->(c)",
+        ndim_supp=1,
+        observed=counts,
+        dims=("score", "class"),
+    )
 
 
 def outcomes_given_probability(probability: "pt.TensorVariable", outcome: Any, weight: Any) -> None:

@@ -7,12 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from bayescal.calibrators.base import Calibrator
-from bayescal.calibrators.binary import BinaryCalibrator
+from bayescal.calibrators.generative import GenerativeCalibrator
 from bayescal.calibrators.summaries import interval
 from bayescal.plots import BLUE, GREY, percent
 from bayescal.validation import ParameterValueError, check_fraction
 
-AUXILIARY = ("gamma", "boost")  # what the sampler works with; the increments are made of them
+AUXILIARY = ("gamma", "boost", "scale_raw", "bias_raw")  # what the sampler works with, and others are made of
 COLUMNS = 3
 SHOWN = 0.99  # share of the posterior that the axis shows, and of the prior
 WIDEST = 4  # times the posterior's width to either side, where the prior is that wide
@@ -32,8 +32,8 @@ def plot_prior_posterior(
     calibrator : calibrator
         Fitted with ``inference="nuts"``; a single model, not an average.
     parameters : str or sequence of str, default=None
-        Names of variables of ``idata_.posterior``; None takes all but the sampler's auxiliary ones, ``gamma`` and
-        ``boost``.
+        Names of variables of ``idata_.posterior``; None takes all but the sampler's auxiliary ones, such as ``gamma``
+        and ``boost``.
     ci_prob : float in (0, 1), default=0.9
         Probability of the intervals that are drawn for each element of a vector. Scalars are drawn as densities.
     axes : array-like of matplotlib.axes.Axes, default=None
@@ -63,7 +63,7 @@ def plot_prior_posterior(
     """
     ci_prob = check_fraction(ci_prob, "ci_prob")
     calibrator._require_posterior("plot_prior_posterior")
-    if not isinstance(calibrator, BinaryCalibrator):
+    if not isinstance(calibrator, GenerativeCalibrator):
         raise ParameterValueError(
             "plot_prior_posterior needs a single model, and an average has no parameters of its own. Pass a member, "
             f"such as calibrator.members_[{next(iter(calibrator.members_))!r}]."

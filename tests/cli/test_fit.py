@@ -36,7 +36,7 @@ def test_version() -> None:
 def test_models_has_a_line_for_every_calibrator() -> None:
     lines = run("models").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(CALIBRATORS)
-    reads = {"one": " 1 score ", "several": " 2+ scores ", "any": " 1+ scores "}
+    reads = {"one": " 1 score ", "several": " 2+ scores ", "any": " 1+ scores ", "classes": " 2+ classes "}
     for entry, line in zip(CALIBRATORS.values(), lines, strict=True):
         assert entry.summary in line and reads[entry.columns] in line
 

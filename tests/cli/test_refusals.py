@@ -50,6 +50,7 @@ def test_bad_tables_are_refused(content: str | bytes, words: list[str], tmp_path
         (["--score", "p"], ["'p' was named more than once"]),
         (["--score", "q", "--method", "beta"], ["'beta' reads one score", "given 2 times", "platt, bernstein, copula"]),
         (["--method", "mrmic", "--inference", "point"], ["'mrmic' fuses two or more", "given 1 time;", "isotonic"]),
+        (["--score", "q", "--method", "vector"], ["'vector' calibrates several classes", "bc.VectorScaling"]),
         (["--score", "q", "--method", "mrmic"], ["'mrmic'", "no --inference nuts", "--inference point"]),
         (["--ci-prob", "90"], ["--ci-prob", "between 0 and 1", "90"]),
         (["--inference", "point"], ["'auto'", "no --inference point", "--inference nuts", "--method"]),
@@ -220,3 +221,13 @@ def test_errors_of_the_program_are_not_dressed_as_the_users(
     with pytest.raises(ValueError, match="shapes do not match"):
         run(*fit_args, "--out", tmp_path / "out")
     assert listing(tmp_path) == []
+
+
+def test_predict_refuses_a_calibrator_of_several_classes(tmp_path: Path) -> None:
+    rows = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.3, 0.6]] * 10
+    cal = bc.TemperatureScaling(inference="point").fit(rows, [0, 1, 2, 0, 1, 1] * 5)
+    cal.save(tmp_path / "fit.nc")
+    (tmp_path / "new.csv").write_text(GOOD)
+    out = ["--out", tmp_path / "out.csv"]
+    refused(run("predict", tmp_path / "fit.nc", tmp_path / "new.csv", *out), "fit.nc calibrates several", "bc.load")
+    assert listing(tmp_path) == ["fit.nc", "new.csv"]

@@ -76,6 +76,7 @@ NUMBERS = {"one": (1,), "any": (1, 2), "several": (2,)}
 VARIANTS = [
     Variant(name, inference, n_scores)
     for name, entry in CALIBRATORS.items()
+    if entry.columns in NUMBERS
     for inference in entry.inferences
     for n_scores in NUMBERS[entry.columns]
 ]

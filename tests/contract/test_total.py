@@ -25,6 +25,8 @@ def test_every_calibrator_has_every_check(collected: dict[str, Counter[str]]) ->
         pytest.skip("counts only when the whole folder runs")
     expected = {}
     for name, entry in CALIBRATORS.items():
+        if entry.columns == "classes":
+            continue
         for inference in entry.inferences:
             checks, variant = CHECKS[inference], f"{name}-{inference}"
             always = checks["every"] + (0 if entry.columns == "any" else checks["not any"])

@@ -13,8 +13,9 @@ from bayescal.registry import CALIBRATORS
 Make = Callable[..., Calibrator]
 
 # names and numbers of scores; mrmic has no posterior, and tests of its own on such input
-ONE = [(name, 1) for name, entry in CALIBRATORS.items() if entry.columns != "several"]
-ALL = ONE + [(name, 2) for name, entry in CALIBRATORS.items() if entry.columns != "one" and name != "mrmic"]
+ONE = [(name, 1) for name, entry in CALIBRATORS.items() if entry.columns in ("one", "any")]
+SEVERAL = [(name, 2) for name, entry in CALIBRATORS.items() if entry.columns in ("several", "any")]
+ALL = ONE + [(name, n_scores) for name, n_scores in SEVERAL if name != "mrmic"]
 GRID = np.linspace(0.0, 1.0, 21)
 THIRTY = np.linspace(0.03, 0.97, 30)
 
