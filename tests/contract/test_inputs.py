@@ -259,6 +259,7 @@ def alike(values: Any, n_scores: int) -> np.ndarray:
     return np.array(values) if n_scores == 1 else np.stack([values] * n_scores, axis=1)
 
 
+@pytest.mark.filterwarnings("ignore:.*cases have a score of 0 or 1:bayescal.CalibrationWarning")
 def test_scores_of_exactly_zero_and_one(variant, cases, n_scores: int) -> None:
     scores = cases.scores.copy()
     scores[[0, 1]], scores[[2, 3]] = 0.0, 1.0
