@@ -55,7 +55,6 @@ def counts_given_logits(logits: "pt.TensorVariable", counts: Any, totals: Any) -
         logp=logp,
         random=draw,
         signature="(c),()->(c)",
-        ndim_supp=1,
         observed=counts,
         dims=("score", "class"),
     )
