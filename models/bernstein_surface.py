@@ -49,12 +49,12 @@ Priors
 Prior predictive, by ``uv run python models/reference/card.py bernstein_surface``:
 
               q(0.05)  q(0.25)  q(0.50)  q(0.75)  q(0.95)  mean|q-s|  positives
-        5 %       0.00     0.02     0.17     0.48     0.77       0.05       0.27
-       50 %       0.01     0.13     0.50     0.87     0.99       0.11       0.49
-       95 %       0.23     0.52     0.83     0.98     1.00       0.27       0.73
+        5 %       0.00     0.02     0.16     0.44     0.70       0.05       0.25
+       50 %       0.01     0.14     0.50     0.86     0.99       0.12       0.49
+       95 %       0.29     0.55     0.84     0.98     1.00       0.29       0.75
 
 Plain NUTS on this file as it stands (same command; Niamey data, 4 x 1000 draws, target_accept 0.9):
-smallest bulk ESS 919, largest R-hat 1.00, 0 divergences.
+smallest bulk ESS 1011, largest R-hat 1.01, 0 divergences.
 
 Limits
     - The basis polynomials are about 1 / sqrt(K) wide: the surface cannot follow a kink (the larger or the smaller of
@@ -86,6 +86,7 @@ def products(s: np.ndarray, nodes: np.ndarray, top: np.ndarray) -> np.ndarray:
 def sticks_of_fusion(eta: Any, inwards: np.ndarray, side: np.ndarray) -> Any:
     """Log-odds of the sticks that give mu = sigmoid(eta): 1 - d = (1 - mu) / (1 - low) above, d = mu / high below."""
     bound = pm.math.max(pm.math.switch(inwards, side[:, None] * eta, -np.inf), axis=1)
+    bound = pm.math.minimum(bound, side * eta - 1e-9)  # under a strong interaction some steps round to 0
     minus_log = pm.math.softplus(side * eta) - pm.math.softplus(bound)
     return pm.math.switch(side == 0, eta, side * pm.math.log(pm.math.expm1(minus_log)))
 

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import bayescal as bc
 from bayescal.calibrators.loo import pointwise_loo
@@ -41,6 +42,27 @@ def test_equals_refits_without_the_row(cases: tuple[np.ndarray, np.ndarray]) -> 
         p = bc.PlattCalibrator(random_state=1).fit(scores[kept], y[kept]).predict_proba(scores[[row]])[0, 1]
         refits.append(np.log(p if y[row] else 1 - p))
     np.testing.assert_allclose(found, refits, atol=0.03)  # Monte Carlo error of both sides
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["PlattCalibrator", "BernsteinCalibrator", "CopulaCalibrator"])
+def test_equals_refits_without_the_row_of_two_scores(name: str, random_seed: int) -> None:
+    # The surface's likelihood is a power, the copula's the joint density of scores and outcome, from a cut posterior.
+    rng = np.random.default_rng(random_seed)
+    y = rng.integers(0, 2, 80)
+    scores = expit(rng.multivariate_normal([0, 0], [[1, 0.4], [0.4, 1]], 80) + 1.4 * y[:, None] - 0.7)
+    cal = getattr(bc, name)(random_state=0, draws=2000).fit(scores, y)
+    found, p = pointwise_loo(cal), cal.predict_proba(scores)[:, 1]
+    in_sample = np.log(np.where(y, p, 1 - p))
+    rows = np.argsort(in_sample)[[0, 1, 2, 20, 40, 60]]  # the most surprising rows, whose ratios vary most, and others
+    refits = []
+    for row in rows:
+        kept = np.arange(len(y)) != row
+        q = getattr(bc, name)(random_state=2, draws=2000).fit(scores[kept], y[kept]).predict_proba(scores[[row]])[0, 1]
+        refits.append(np.log(q if y[row] else 1 - q))
+    gain = in_sample[rows] - refits  # of having seen the row
+    assert gain[:3].max() > 0.05  # there is something to find
+    np.testing.assert_allclose(found[rows], refits, atol=0.02 + 0.15 * gain.max())
 
 
 def test_many_cells_are_not_smoothed_and_agree(cases: tuple[np.ndarray, np.ndarray], monkeypatch) -> None:

@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,19 +89,20 @@ def sample(
     data
         Arrays by name. Trusted: lengths that belong together are equal.
     settings
-        Sizes, seed, cores. When the gate fails, one second run with smaller steps and twice the warm-up is made, and
-        the better of the two is returned.
+        Sizes, seed, cores. When the gate fails, one second run is made, with twice the warm-up, and with smaller steps
+        where draws diverged or else twice the draws, of which every other is kept. The better run is returned.
     """
     run = _run_nutpie if _nutpie_works() else _run_pymc
     draws = run(structure, build, data, settings)
-    if draws.convergence.verdict == "failed" and settings.draws * settings.chains >= 400:
-        from dataclasses import replace
-
-        careful = replace(settings, target_accept=0.98, tune=2 * settings.tune, seed=settings.seed ^ 0x5DEECE66D)
-        second = run(structure, build, data, careful)
-        if second.convergence.verdict == "passed" or second.convergence.score > draws.convergence.score:
-            return second
-    return draws
+    if draws.convergence.verdict != "failed" or settings.draws * settings.chains < 400:
+        return draws
+    again = replace(settings, tune=2 * settings.tune, seed=settings.seed ^ 0x5DEECE66D)
+    if draws.convergence.divergences:
+        second = run(structure, build, data, replace(again, target_accept=0.98))
+    else:  # smaller steps would not help, and where a density has kinks they cost much
+        second = _every_other(run(structure, build, data, replace(again, draws=2 * settings.draws)))
+    better = second.convergence.verdict == "passed" or second.convergence.score > draws.convergence.score
+    return second if better else draws
 
 
 def compiled_structures() -> int:
@@ -191,6 +192,16 @@ def _run_pymc(
     stats = tree.sample_stats
     statistics = {name: stats[name].values for name in (*_STATISTICS, "reached_max_treedepth") if name in stats}
     return _finish({name: v.values for name, v in tree.posterior.data_vars.items()}, statistics, "pymc")
+
+
+def _every_other(draws: Draws) -> Draws:
+    """Every other draw, judged anew; a divergence counts for the kept draw that follows it, too."""
+    statistics = {name: value[:, 1::2] for name, value in draws.statistics.items()}
+    statistics["diverging"] = statistics["diverging"] | draws.statistics["diverging"][:, ::2]
+    posterior = {name: value[:, 1::2] for name, value in draws.posterior.items()}
+    # energies of neighbouring draws, kept or not, say how well the sampler moved
+    found = assess_convergence(posterior, statistics["diverging"], draws.statistics["energy"])
+    return Draws(posterior, statistics, found, draws.sampler)
 
 
 def _finish(posterior: dict[str, np.ndarray], statistics: dict[str, np.ndarray], sampler: str) -> Draws:

@@ -20,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import date
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -249,33 +249,37 @@ def errors(truth: np.ndarray, estimate: np.ndarray) -> dict[str, float]:
 
 
 def study(of: str, truth: str, n: int, repeat: int, first_seed: int, methods: list[str]) -> list[dict[str, object]]:
-    """Some methods on one data set."""
-    from bayescal.registry import CALIBRATORS
+    """Some methods on one data set; the members of the average are judged as it fitted them."""
+    import bayescal as bc
 
     scores, y, fresh, p = draw(of, truth, n, repeat, first_seed)
     rows: list[dict[str, object]] = []
-    for method in methods:
-        row: dict[str, object] = {"set": of, "truth": truth, "n": n, "repeat": repeat, "method": method}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of small data sets, and of draws below the gate: counted below
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of small data sets, and of draws below the gate: counted below
+        fitted: dict[str, Any] = {}
+        if not set(methods) <= set(POINT):
+            average = bc.StackedCalibrator(random_state=repeat, cores=1).fit(scores, y)
+            fitted = {"auto": average, **average.members_}
+        for method in methods:
+            row: dict[str, object] = {"set": of, "truth": truth, "n": n, "repeat": repeat, "method": method}
             if method in POINT:
                 row |= errors(p, POINT[method](scores, y, fresh))
             else:
-                fitted = CALIBRATORS[method].load()(random_state=repeat, draws=500, cores=1).fit(scores, y)
-                bounds = fitted.predict_interval(fresh, ci_prob=LEVEL)[:, 1]
-                row |= errors(p, fitted.predict_proba(fresh)[:, 1])
+                bounds = fitted[method].predict_interval(fresh, ci_prob=LEVEL)[:, 1]
+                row |= errors(p, fitted[method].predict_proba(fresh)[:, 1])
                 row["coverage"] = float(np.mean((bounds[:, 0] <= p) & (p <= bounds[:, 1])))
                 row["width"] = float(np.mean(bounds[:, 1] - bounds[:, 0]))
-                row["verdict"] = fitted.diagnostics_.attrs["verdict"]
-                row["divergences"] = fitted.diagnostics_.attrs["divergences"]
-        rows.append(row)
+                row["verdict"] = fitted[method].diagnostics_.attrs["verdict"]
+                row["divergences"] = fitted[method].diagnostics_.attrs["divergences"]
+                row["weight"] = average.weights_.get(method, np.nan)
+            rows.append(row)
     return rows
 
 
 def summarise(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Means by method and n, with standard errors over data sets; coverage and error by truth."""
     groups = rows.groupby(["method", "n"])
-    means = groups[["coverage", "width", "kl", "rmse"]].mean()
+    means = groups[["coverage", "width", "kl", "rmse", "weight"]].mean()
     means["coverage_se"] = groups["coverage"].sem()
     means["kl_se"] = groups["kl"].sem()
     means["converged"] = groups["verdict"].apply(lambda v: (v == "passed").mean() if v.notna().any() else np.nan)
