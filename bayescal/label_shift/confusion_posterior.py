@@ -35,6 +35,7 @@ def sample_confusion(
     labelled: np.ndarray,
     draws: int,
     rng: np.random.Generator,
+    spread: float = SPREAD,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws of p and q ``(CHAINS, draws, C)`` from counts.
 
@@ -52,10 +53,12 @@ def sample_confusion(
         Draws to keep of each chain, one of every `THIN` sweeps after `BURN`.
     rng
         Generator of all draws.
+    spread
+        Prior cases in each row of the confusion matrix.
     """
     k = len(target)
     p = _dirichlet(np.broadcast_to(concentration + source.sum(axis=1), (CHAINS, draws, k)), rng)
-    shape_q, shape_matrix = concentration + labelled, SPREAD / k + source
+    shape_q, shape_matrix = concentration + labelled, spread / k + source
     q = _dirichlet(np.broadcast_to(shape_q, (CHAINS, k)), rng)
     matrix = _dirichlet(np.broadcast_to(shape_matrix, (CHAINS, k, k)), rng)
     kept = np.empty((CHAINS, draws, k))
