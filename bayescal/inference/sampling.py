@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Progress = bool | Callable[[int, int, int], None] | None
 
 _compiled: dict[Hashable, "_Compiled"] = {}  # per process, by structure
+_blas_lock = threading.Lock()
+_blas_limits: list[Any] = []  # one for each block that wants it now; the first holds what was there
 _compiling = threading.Lock()  # two threads that compile at a time got models whose draws differ
 
 # draw statistics under ArviZ's names
@@ -211,9 +213,20 @@ def _finish(posterior: dict[str, np.ndarray], statistics: dict[str, np.ndarray],
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread inside the block, and put back what was there."""
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+    """Limit BLAS to one thread inside the block, and put back what was there when the last of such blocks ends.
+
+    The limit is the process's: of fits in threads, the first to end must not lift it for the others, nor the last put
+    back the limit of the first.
+    """
+    with _blas_lock:
+        _blas_limits.append(None if _blas_limits else threadpoolctl.threadpool_limits(limits=1, user_api="blas"))
+    try:
         yield
+    finally:
+        with _blas_lock:
+            last = _blas_limits.pop()
+            if not _blas_limits:
+                last.restore_original_limits()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import arviz as az
 import numpy as np
 import pytest
+import threadpoolctl
 import xarray as xr
 from scipy.special import log_expit
 
@@ -17,6 +18,7 @@ from bayescal.calibrators.binary import Rows
 from bayescal.calibrators.loo import pointwise_loo
 from bayescal.calibrators.stacked import stacking_weights
 from bayescal.inference.convergence import assess_convergence
+from bayescal.inference.sampling import one_blas_thread
 
 Make = Callable[..., Calibrator]
 
@@ -52,6 +54,25 @@ def test_case_61_prior_draws_are_monotone(calibrator: Make, name: str) -> None:
         assert ((prior[ordered] >= 0) & (prior[ordered] <= 1 + 1e-12)).all()
     for positive in {"slope", "a", "b", "concentration"} & set(prior.data_vars):
         assert (prior[positive] > 0).all()
+
+
+# Fits in threads of one process
+
+
+def blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_fits_in_threads_share_the_limit_of_blas() -> None:
+    with threadpoolctl.threadpool_limits(limits=2, user_api="blas"):
+        first, second = one_blas_thread(), one_blas_thread()
+        for block in (first, second):
+            block.__enter__()
+            assert blas_threads() == {1}
+        first.__exit__(None, None, None)
+        assert blas_threads() == {1}  # the second still samples
+        second.__exit__(None, None, None)
+        assert blas_threads() == {2}  # not what the second found
 
 
 # Case 64: what is stored is draws
