@@ -62,9 +62,10 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-STEP = 0.14
-GRID = np.linspace(-7.0, 7.0, 101)
-TRAPEZOIDS = STEP * (np.tri(101) - 0.5 * np.eye(101) - 0.5 * np.eye(1, 101))  # values on the grid -> integrals up to it
+GRID = 7.0 * np.sin(np.linspace(-0.5, 0.5, 161) * np.pi)  # finest at both ends
+WIDTH = np.diff(GRID)
+PIECES = 0.5 * WIDTH[:, None] * (np.eye(160, 161) + np.eye(160, 161, 1))  # trapezoids between the nodes
+TRAPEZOIDS = np.tri(161, 160, -1) @ PIECES  # values on the grid -> integrals up to each node
 DECAY = np.concatenate([np.zeros(4), 1 / np.arange(1, 9)])  # of the bends
 AHEAD = np.array([1.0, -1.0, *np.zeros(10)])  # terms whose tilt has a mean
 
@@ -98,7 +99,7 @@ def model(
 ) -> pm.Model:
     """Copula fusion of scores ``(n, 2)`` in [0, 1] with labels ``(n,)`` 0 or 1."""
     z = standardised(scores)
-    between = np.maximum(0, 1 - np.abs(z[..., None] - GRID) / STEP)  # straight lines between the nodes of the grid
+    between = np.stack([np.interp(z, GRID, node) for node in np.eye(161)], axis=-1)  # straight lines between nodes
     fixed = np.array([exponent_sd, exponent_sd, curvature_sd, curvature_sd, *np.zeros(8)])
     logistic = 1 / (2 + 2 * np.cosh(GRID[:, None]))
     coords = {"case": np.arange(len(y)), "class": [0, 1], "column": [0, 1], "part": ["base", "tilt"], "term": range(12)}

@@ -9,7 +9,8 @@ An exponential family around the logistic density b, under which p is uniform. T
     cos(k pi a), k = 1 .. 8      bends in between, a = 2 asin(sqrt(p)) / pi: Chebyshev polynomials, finest at both ends
 
 so that the sums of the terms over the cases of a class are all that its margin needs of the data, however many they
-are. Z and the distribution function are trapezoid sums on a fixed grid. Kooperberg & Stone (1991) fit such log-linear
+are. Z and the distribution function are trapezoid sums on a fixed grid, which is finest at both ends, where a density
+with a positive curvature piles up. Kooperberg & Stone (1991) fit such log-linear
 densities with splines; that the ratio of two of them is one again makes them a density-ratio model, Qin & Zhang (1997).
 """
 
@@ -22,8 +23,8 @@ LIMIT = 7.0  # of z; scores beyond stand at the limit
 BENDS = 8
 TAIL_TERMS = 4
 TERMS = TAIL_TERMS + BENDS
-GRID = np.linspace(-LIMIT, LIMIT, 101)
-STEP = float(GRID[1] - GRID[0])
+GRID = LIMIT * np.sin(np.linspace(-0.5, 0.5, 161) * np.pi)
+WIDTH = np.diff(GRID)
 LOGISTIC_SD = float(np.pi / np.sqrt(3))
 
 
@@ -57,7 +58,7 @@ TILT = np.zeros((2, TERMS))  # where the prior mean of the tilt stands
 TILT[1, :2] = 1.0, -1.0
 GRID_TERMS = terms(GRID)
 LOG_LOGISTIC = -np.logaddexp(0, -GRID) - np.logaddexp(0, GRID)
-LOG_WEIGHT = LOG_LOGISTIC + np.log(STEP * np.where(np.abs(GRID) == LIMIT, 0.5, 1.0))  # trapezoid rule times b
+LOG_WEIGHT = LOG_LOGISTIC + np.log(np.convolve(WIDTH, [0.5, 0.5]))  # trapezoid rule times b
 
 
 def log_density_and_distribution(theta: np.ndarray, z: np.ndarray, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,9 +67,8 @@ def log_density_and_distribution(theta: np.ndarray, z: np.ndarray, phi: np.ndarr
     log_z = logsumexp(exponent + LOG_WEIGHT, axis=1, keepdims=True)
     f = np.exp(exponent + LOG_LOGISTIC - log_z)
     cumulative = np.zeros_like(f)
-    np.cumsum((f[:, 1:] + f[:, :-1]) * (STEP / 2), axis=1, out=cumulative[:, 1:])
-    position = (z + LIMIT) / STEP
-    cell = np.minimum(position.astype(int), len(GRID) - 2)
-    share = position - cell
+    np.cumsum((f[:, 1:] + f[:, :-1]) * (WIDTH / 2), axis=1, out=cumulative[:, 1:])
+    cell = np.clip(np.searchsorted(GRID, z, side="right") - 1, 0, len(WIDTH) - 1)
+    share = (z - GRID[cell]) / WIDTH[cell]
     distribution = cumulative[:, cell] * (1 - share) + cumulative[:, cell + 1] * share
     return theta @ phi.T - log_z, distribution

@@ -122,18 +122,24 @@ def given(name: str, scores: Floats, y: Ints) -> Iterator[Split]:
 
 
 @lru_cache
-def _adult() -> tuple[pd.DataFrame, Ints]:
+def adult() -> tuple[pd.DataFrame, Ints]:
+    """Every row of Adult."""
     folder = data_folder() / "adult"
     table = pd.concat([pd.read_csv(folder / f"adult_{part}.csv") for part in ("train", "test")])
     return table.drop(columns=["income_gt_50k", "fnlwgt"]), table["income_gt_50k"].to_numpy(dtype=np.int64)
 
 
 @lru_cache
-def _census() -> tuple[pd.DataFrame, Ints]:
-    with np.load(data_folder() / "census_kdd" / "census_kdd_test.npz", allow_pickle=False) as file:
-        numbers = pd.DataFrame(file["num"]).add_prefix("number_")
-        codes = pd.DataFrame(file["cat"]).astype(str).add_prefix("code_")
-        return pd.concat([numbers, codes], axis=1), file["y"].astype(np.int64)
+def census(parts: tuple[str, ...] = ("test",)) -> tuple[pd.DataFrame, Ints]:
+    """Rows of Census-Income (KDD), of its parts "train" and "test"."""
+    tables, outcomes = [], []
+    for part in parts:
+        with np.load(data_folder() / "census_kdd" / f"census_kdd_{part}.npz", allow_pickle=False) as file:
+            numbers = pd.DataFrame(file["num"]).add_prefix("number_")
+            codes = pd.DataFrame(file["cat"]).astype(str).add_prefix("code_")
+            tables.append(pd.concat([numbers, codes], axis=1))
+            outcomes.append(file["y"].astype(np.int64))
+    return pd.concat(tables, ignore_index=True), np.concatenate(outcomes)
 
 
 @lru_cache
@@ -182,13 +188,13 @@ def _forecast(file: str, outcome: str, column: str) -> tuple[Floats, Ints]:
 
 # name: (features and outcome, rows to train on, number of training splits)
 TRAINED: dict[str, tuple[Callable[[], tuple[pd.DataFrame, Ints]], int, int]] = {
-    "adult/logistic": (_adult, 1000, 1),
-    "adult/forest": (_adult, 1000, 1),
-    "adult/boosting": (_adult, 1000, 1),
-    "adult/naive_bayes": (_adult, 1000, 1),
-    "adult/mlp": (_adult, 1000, 1),
-    "census/logistic": (_census, 3000, 1),
-    "census/naive_bayes": (_census, 3000, 1),
+    "adult/logistic": (adult, 1000, 1),
+    "adult/forest": (adult, 1000, 1),
+    "adult/boosting": (adult, 1000, 1),
+    "adult/naive_bayes": (adult, 1000, 1),
+    "adult/mlp": (adult, 1000, 1),
+    "census/logistic": (census, 3000, 1),
+    "census/naive_bayes": (census, 3000, 1),
     "pima/logistic": (_pima, 120, SMALL_SPLITS),
     "pima/forest": (_pima, 120, SMALL_SPLITS),
     "climate/svm": (_climate, 150, SMALL_SPLITS),
