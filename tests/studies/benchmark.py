@@ -16,9 +16,10 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,8 +45,15 @@ def cases(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return scores, (rng.random(n) < 1 / (1 + ((1 - scores) / scores) ** 0.5)).astype(int)
 
 
-def plain_pymc(model: str, scores: np.ndarray, y: np.ndarray, **sizes: int) -> None:
-    """The model's specification, sampled as a script would."""
+def pairs(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two scores, the larger of which counts, and outcomes."""
+    rng = np.random.default_rng(seed)
+    scores = rng.random((n, 2))
+    return scores, (rng.random(n) < scores.max(axis=1) ** 2).astype(int)
+
+
+def plain_pymc(model: str, scores: np.ndarray, y: np.ndarray, **sizes: int) -> Any:
+    """The model's specification, sampled as a script would: its DataTree."""
     import importlib.util
 
     import pymc as pm
@@ -55,7 +63,7 @@ def plain_pymc(model: str, scores: np.ndarray, y: np.ndarray, **sizes: int) -> N
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with module.model(scores, y, **sizes):
-        pm.sample(draws=1000, tune=500, chains=4, target_accept=0.9, random_seed=1, progressbar=False)
+        return pm.sample(draws=1000, tune=500, chains=4, target_accept=0.9, random_seed=1, progressbar=False)
 
 
 def fits(rows: list[dict[str, object]]) -> None:
@@ -87,6 +95,67 @@ def fits(rows: list[dict[str, object]]) -> None:
         )
 
 
+def surface(rows: list[dict[str, object]]) -> None:
+    """The surface of two scores: first fit of a process with caches on disk empty and full, and second fits."""
+    import bayescal as bc
+
+    n = 300
+    data = "rng = numpy.random.default_rng(0); s = rng.random((300, 2)); y = rng.random(300) < s.max(axis=1) ** 2; "
+    fit = "import numpy, bayescal; " + data + "bayescal.BernsteinCalibrator(random_state=0).fit(s, y.astype(int))"
+    with tempfile.TemporaryDirectory() as folder:
+        flags = os.environ.get("PYTENSOR_FLAGS", "")
+        caches = {"PYTENSOR_FLAGS": f"{flags},base_compiledir={folder}".strip(","), "NUMBA_CACHE_DIR": folder}
+        for cache in ("empty", "full"):
+            taken, peak = process([sys.executable, "-c", fit], os.environ | caches)
+            what = f"first fit of a process, surface K = 6, n = {n}, imports included, caches {cache}"
+            rows.append({"what": what, "seconds": taken, "peak_mb": peak})
+    bc.BernsteinCalibrator(random_state=0).fit(*pairs(n, 0))
+    plain_pymc("bernstein_surface", *pairs(n, 1))
+    found: dict[str, list[Any]] = {"ours": [], "theirs": []}
+    mine, plain = in_turn(
+        lambda: found["ours"].append(bc.BernsteinCalibrator(random_state=0).fit(*pairs(n, 1)).idata_),
+        lambda: found["theirs"].append(plain_pymc("bernstein_surface", *pairs(n, 1))),
+        3,
+    )
+    size = {who: _effective_size(trees[-1]) for who, trees in found.items()}
+    row = {"what": f"second fit, surface K = 6, n = {n}, 4 x 1000 draws", "seconds": mine}
+    rows.append(row | {"peer": "pm.sample of models/", "peer_seconds": plain})
+    row = {"what": "seconds for 1000 effective draws of a coefficient (median)", "seconds": 1000 * mine / size["ours"]}
+    rows.append(row | {"peer": "pm.sample of models/", "peer_seconds": 1000 * plain / size["theirs"]})
+
+
+def _effective_size(tree: Any) -> float:
+    from arviz_stats.base import array_stats
+
+    draws = tree.posterior["coefficients"].values
+    sizes = [array_stats.ess(draws[:, :, k], chain_axis=0, draw_axis=1, method="bulk") for k in range(draws.shape[2])]
+    return float(np.median(sizes))
+
+
+def programs(rows: list[dict[str, object]]) -> None:
+    """Point estimates of two scores."""
+    import bayescal as bc
+
+    makers: dict[str, Callable[[], Any]] = {
+        "Bernstein program K = 5": lambda: bc.BernsteinCalibrator(inference="point", degree=(5, 5)),
+        "MR-MIC": bc.MRMICCalibrator,
+        "copula, kernels and maximum likelihood": lambda: bc.CopulaCalibrator(inference="point"),
+    }
+    for n in (500, 1000):
+        for name, make in makers.items():
+            make().fit(*pairs(n, 0))
+            taken = statistics.median(seconds(lambda m=make, n=n: m().fit(*pairs(n, 1))) for _ in range(3))
+            rows.append({"what": f"{name}, n = {n}", "seconds": taken})
+    command = (
+        "import numpy, bayescal; rng = numpy.random.default_rng(0); s = rng.random((1_000_000, 2)); "
+        "y = (rng.random(1_000_000) < s.max(axis=1)).astype(int); "
+        "bayescal.BernsteinCalibrator(inference='point', degree=(5, 5)).fit(s, y)"
+    )
+    taken, peak = process([sys.executable, "-c", command])
+    what = "Bernstein program K = 5, n = 10^6, as a process"
+    rows.append({"what": what, "seconds": taken, "limit": 10.0, "peak_mb": peak, "limit_mb": 1500.0})
+
+
 def arrays(rows: list[dict[str, object]]) -> None:
     """PAV and prediction on a million rows."""
     from sklearn.isotonic import IsotonicRegression
@@ -113,10 +182,10 @@ def arrays(rows: list[dict[str, object]]) -> None:
         )
 
 
-def process(command: list[str]) -> tuple[float, float]:
+def process(command: list[str], environment: Mapping[str, str] | None = None) -> tuple[float, float]:
     """Wall seconds and peak memory (MB) of a child process."""
     start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     _, status, usage = os.wait4(child.pid, 0)
     if os.waitstatus_to_exitcode(status) not in (0, 3):
         raise RuntimeError(f"{command} exited with {os.waitstatus_to_exitcode(status)}")
@@ -171,7 +240,7 @@ def main() -> None:
     asked, commit = parser.parse_args(), current_commit()
     warnings.simplefilter("ignore")
     rows: list[dict[str, object]] = []
-    for part in (processes, arrays, fits):
+    for part in (processes, arrays, fits, programs, surface):
         part(rows)
     table = pd.DataFrame(rows)
     table["peer / ours"] = table["peer_seconds"] / table["seconds"]

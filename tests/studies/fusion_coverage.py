@@ -239,6 +239,7 @@ POINT = {
     "MR-MIC": fit_point("mrmic"),
 }
 POSTERIOR = ("platt", "bernstein", "copula", "auto")
+ORDINARY = "bernstein, coarsening 0"  # on request: what the power of the likelihood is for
 
 
 def errors(truth: np.ndarray, estimate: np.ndarray) -> dict[str, float]:
@@ -257,9 +258,12 @@ def study(of: str, truth: str, n: int, repeat: int, first_seed: int, methods: li
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small data sets, and of draws below the gate: counted below
         fitted: dict[str, Any] = {}
-        if not set(methods) <= set(POINT):
+        if ORDINARY in methods:
+            fitted[ORDINARY] = bc.BernsteinCalibrator(random_state=repeat, cores=1, priors={"coarsening": 0.0})
+            fitted[ORDINARY].fit(scores, y)
+        if set(methods) & set(POSTERIOR):
             average = bc.StackedCalibrator(random_state=repeat, cores=1).fit(scores, y)
-            fitted = {"auto": average, **average.members_}
+            fitted |= {"auto": average, **average.members_}
         for method in methods:
             row: dict[str, object] = {"set": of, "truth": truth, "n": n, "repeat": repeat, "method": method}
             if method in POINT:
@@ -271,7 +275,7 @@ def study(of: str, truth: str, n: int, repeat: int, first_seed: int, methods: li
                 row["width"] = float(np.mean(bounds[:, 1] - bounds[:, 0]))
                 row["verdict"] = fitted[method].diagnostics_.attrs["verdict"]
                 row["divergences"] = fitted[method].diagnostics_.attrs["divergences"]
-                row["weight"] = average.weights_.get(method, np.nan)
+                row["weight"] = average.weights_.get(method, np.nan) if "auto" in fitted else np.nan
             rows.append(row)
     return rows
 
