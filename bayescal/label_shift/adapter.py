@@ -42,6 +42,7 @@ from bayescal.label_shift.settings import CONCENTRATION, class_numbers, label_co
 from bayescal.validation import ConvergenceWarning, ParameterValueError, check_choice, check_count
 
 SOURCES = ("bootstrap", "labels")
+JUDGED = 50  # draws of each chain of the confusion posterior that its mixing is judged by, at least
 TRIED = 200  # cases whose groups are checked
 TINY = 1e-300
 
@@ -115,8 +116,8 @@ class LabelShiftAdapter(Adapted):
     >>> import numpy as np, bayescal as bc
     >>> proba = np.array([[0.9, 0.1], [0.8, 0.2], [0.2, 0.8], [0.1, 0.9]])
     >>> ad = bc.LabelShiftAdapter(method="em").fit(proba, [0, 0, 1, 1])
-    >>> ad.adapt(proba[[0, 1, 0, 0, 1, 2]]).target_prior_.values.round(2)
-    array([0.97, 0.03])
+    >>> ad.adapt(proba[[0, 1, 0, 3]]).target_prior_.values.round(2)
+    array([0.8, 0.2])
     """
 
     def __init__(
@@ -319,10 +320,12 @@ class LabelShiftAdapter(Adapted):
             source = confusion_counts(self._proba, self._numbers)
             prior = np.full(len(shape), CONCENTRATION) if known is not None else self._prior.concentration
             assert prior is not None
-            p, q = sample_confusion(source, target, prior, labelled, each, rng)
+            length = max(each, JUDGED)
+            p, q = sample_confusion(source, target, prior, labelled, length, rng)
             if known is None:
                 warn_about_mixing(q)
-            p, q = (draws.reshape(CHAINS * each, -1) for draws in (p, q))
+            few = np.linspace(0, length - 1, each).round().astype(int)
+            p, q = (draws[:, few].reshape(CHAINS * each, -1) for draws in (p, q))
             if known is None:
                 return p, q
         return p, np.broadcast_to(known, p.shape)

@@ -63,13 +63,11 @@ def warn_about_left_out(kept: np.ndarray, classes: np.ndarray, ignored: int) -> 
 def warn_about_mixing(q: np.ndarray) -> None:
     from arviz_stats.base import array_stats
 
-    if min(q.shape[:2]) < 4:
-        return
     r_hat = np.array([array_stats.rhat(q[..., i], chain_axis=0, draw_axis=1) for i in range(q.shape[2])], dtype=float)
     if not (r_hat <= R_HAT_MAX).all():
         warnings.warn(
             f"R-hat of the target proportions from confusion counts is {np.nanmax(r_hat):.2f} (limit {R_HAT_MAX}). "
-            "Pass more draws, or use method='bayes'.",
+            "Use method='bayes', or raise draws.",
             ConvergenceWarning,
             stacklevel=5,
         )
