@@ -25,25 +25,31 @@ def warn_about_classes(
     counts: np.ndarray, classes: np.ndarray, name: str, *, zeros: int, smoothed: bool, point: bool
 ) -> None:
     """Say which of several classes have few cases or none, and where the likelihood has no maximum."""
-    leans = "a point estimate of so little is not to be trusted" if point else "their answers lean on the prior"
-    for few, text in ((counts == 0, "no case of"), ((counts > 0) & (counts < FEW_CASES), "fewer than 5 cases of")):
-        if few.any():
-            shown = ", ".join(str(label) for label in classes[few][:5]) + (", ..." if few.sum() > 5 else "")
-            which = "class" if few.sum() == 1 else f"{few.sum()} classes:"
-            _warn(f"{name} calibration: {text} {which} {shown} among {counts.sum():g}; {leans}.", CalibrationWarning)
+    absent, few = counts == 0, (counts > 0) & (counts < FEW_CASES)
+    no_maximum = "the likelihood has no maximum, and " * smoothed
+    rule = "Platt's smoothed targets stand in for the labels" if smoothed else "a point estimate is not to be trusted"
+    leans = no_maximum + (rule if point else "the answer leans on the prior")
+    said = [
+        text + _some_classes(classes[those])
+        for text, those in (("no case of ", absent), ("fewer than 5 cases of ", few))
+        if those.any()
+    ]
+    if said:
+        _warn(f"{name} calibration: {' and '.join(said)} among {counts.sum():g}; {leans}.", CalibrationWarning)
+    elif smoothed:
+        _warn(f"{name} calibration: the scores separate the classes; {leans}.", CalibrationWarning)
     if zeros:
         _warn(
             f"{name} calibration: {zeros} cases are of a class to which their scores give probability 0; 1e-12 stands "
             "in for it, and has much leverage. Smooth the classifier's probabilities, or pass logits.",
             CalibrationWarning,
         )
-    if smoothed:
-        rule = "the estimate uses Platt's smoothed targets" if point else "the answer rests on the prior"
-        _warn(
-            f"{name} calibration: the likelihood has no maximum, since the scores separate the classes or a class has "
-            f"no case; {rule}.",
-            CalibrationWarning,
-        )
+
+
+def _some_classes(labels: np.ndarray) -> str:
+    """The first labels of many, in words."""
+    shown = ", ".join(str(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
+    return f"class {shown}" if len(labels) == 1 else f"{len(labels)} classes ({shown})"
 
 
 def warn_about_ends(texts: list[str], name: str) -> None:

@@ -10,7 +10,8 @@ fixture                       runs once for each
 `grid`                        new scores, as many: from 0 to 1, or a lattice over the unit square
 ============================  ==================================================================
 
-A variant is a calibrator, a kind of inference and a number of scores: one, two, or either where it reads any number.
+A variant is a calibrator, a kind of inference and a number of scores: one, two, or either where it reads any number;
+three where it reads one for each class, of which there are three then, and two otherwise.
 `@pytest.mark.variants(choice)` runs a test on some of them; `CHOICES` lists which. A calibrator that is added to the
 registry joins; `test_total.py` asserts that none is left out. Fits are tiny: what is tested holds for any draws. Tests
 that need draws of some quality ask for them.
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from bayescal.calibrators.base import Calibrator
 from bayescal.registry import CALIBRATORS
@@ -51,7 +53,7 @@ class Variant:
     n_scores: int
 
     def __str__(self) -> str:
-        return f"{self.name}-{self.inference}" + ("" if self.n_scores == 1 else "-several")
+        return f"{self.name}-{self.inference}" + ("-several" if self.n_scores == 2 else "")
 
     def make(self, **settings: Any) -> Calibrator:
         """Construct it with those of the tiny settings that it knows, or with others."""
@@ -62,7 +64,7 @@ class Variant:
 
     @property
     def columns(self) -> str:
-        """How many scores the calibrator reads: "one", "several" or "any" number."""
+        """How many scores the calibrator reads: "one", "several", "any" number, or one for each of the "classes"."""
         return CALIBRATORS[self.name].columns
 
     @property
@@ -72,11 +74,10 @@ class Variant:
         return self.n_scores == 1 or f"{self.name}-{self.inference}" in ordered
 
 
-NUMBERS = {"one": (1,), "any": (1, 2), "several": (2,)}
+NUMBERS = {"one": (1,), "any": (1, 2), "several": (2,), "classes": (3,)}
 VARIANTS = [
     Variant(name, inference, n_scores)
     for name, entry in CALIBRATORS.items()
-    if entry.columns in NUMBERS
     for inference in entry.inferences
     for n_scores in NUMBERS[entry.columns]
 ]
@@ -86,6 +87,8 @@ POINTS = [variant for variant in VARIANTS if variant.inference == "point"]
 CHOICES: dict[str, Callable[[Variant], bool]] = {
     "one score": lambda variant: variant.n_scores == 1,
     "several scores": lambda variant: variant.n_scores > 1,
+    "two classes": lambda variant: variant.columns != "classes",
+    "several classes": lambda variant: variant.columns == "classes",
     "fewest scores": lambda variant: variant.n_scores == min(NUMBERS[variant.columns]),  # where the number is no matter
     "not any number": lambda variant: variant.columns != "any",
     "monotone": lambda variant: variant.is_monotone,
@@ -95,13 +98,15 @@ CHOICES: dict[str, Callable[[Variant], bool]] = {
 class Cases(NamedTuple):
     """Labelled scores: no ties, both classes well mixed, so that no fit has a reason to warn."""
 
-    scores: np.ndarray  # (n,) in (0, 1), or (n, 2) of classifiers that agree in part
-    y: np.ndarray  # (n,) 0 or 1
+    scores: np.ndarray  # (n,) in (0, 1), or (n, 2) of classifiers that agree in part, or (n, 3) of classes, with sum 1
+    y: np.ndarray  # (n,) 0 or 1, or 2
 
 
 @cache
 def simulate(seed: int, n_scores: int, n: int = ROWS) -> Cases:
     rng = np.random.default_rng([seed, n])
+    if n_scores == 3:
+        return simulate_classes(rng, n)
     scores = (rng.permutation(n) + rng.uniform(0.1, 0.9, n)) / n
     truth = scores
     if n_scores == 2:
@@ -109,6 +114,16 @@ def simulate(seed: int, n_scores: int, n: int = ROWS) -> Cases:
         scores = np.column_stack([scores, ((ranks + rng.uniform(0.1, 0.9, n)) / n) ** 1.2])
         truth = scores.mean(axis=1)
     y = (rng.random(n) < 0.15 + 0.7 * truth**1.5).astype(int)
+    for array in (scores, y):
+        array.setflags(write=False)
+    return Cases(scores, y)
+
+
+def simulate_classes(rng: np.random.Generator, n: int) -> Cases:
+    logits = 1.5 * rng.normal(size=(n, 3))
+    truth = softmax(0.5 * logits + [0.3, 0.0, -0.3], axis=1)
+    y = (np.cumsum(truth, axis=1)[:, :2] < rng.random((n, 1))).sum(axis=1)
+    scores = softmax(logits, axis=1)
     for array in (scores, y):
         array.setflags(write=False)
     return Cases(scores, y)
@@ -177,9 +192,11 @@ def other_cases(random_seed: int, n_scores: int) -> Cases:
 
 @pytest.fixture
 def grid_of() -> Callable[[int], np.ndarray]:
-    """New scores by their number, (101,) or (100, 2): both ends and all corners among them."""
+    """New scores by their number, (101,), (100, 2) or (105, 3): both ends and all corners among them."""
 
     def grid_of(n_scores: int) -> np.ndarray:
+        if n_scores == 3:
+            return np.array([(i, j, 13 - i - j) for i in range(14) for j in range(14 - i)]) / 13
         return np.linspace(0.0, 1.0, 101) if n_scores == 1 else np.array(list(np.ndindex(10, 10))) / 9
 
     return grid_of
@@ -188,6 +205,12 @@ def grid_of() -> Callable[[int], np.ndarray]:
 @pytest.fixture
 def grid(grid_of: Callable[[int], np.ndarray], n_scores: int) -> np.ndarray:
     return grid_of(n_scores)
+
+
+@pytest.fixture
+def other_kind(request: pytest.FixtureRequest) -> str:
+    """Another kind of scores that the test's variant reads, whatever the numbers are."""
+    return "logit" if any(variant.columns == "classes" for variant in variants_of(request.node)) else "raw"
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_constructor_stores_what_it_is_given(make: Make) -> None:
 
 @pytest.mark.variants("fewest scores")
 def test_fit_changes_no_parameter_and_returns_self(make, cases) -> None:
-    given = {"classes": [0, 1], "priors": {}}
+    given = {"classes": sorted(set(cases.y)), "priors": {}}
     cal = make()
     cal.set_params(**{name: value for name, value in given.items() if name in cal.get_params()})
     before = cal.get_params()
@@ -98,14 +98,14 @@ def test_clone_is_unfitted_and_fits_the_same(fitted, cases, same_fit: SameFit) -
 
 
 @pytest.mark.variants("fewest scores")
-def test_set_params_acts_at_the_next_fit(make, cases, grid, same_fit: SameFit) -> None:
+def test_set_params_acts_at_the_next_fit(make, cases, grid, same_fit: SameFit, other_kind: str) -> None:
     cal = make().fit(*cases)
     before = cal.predict_proba(grid)
-    assert cal.set_params(score_kind="raw") is cal
-    assert cal.get_params()["score_kind"] == "raw"
+    assert cal.set_params(score_kind=other_kind) is cal
+    assert cal.get_params()["score_kind"] == other_kind
     cal.set_params(score_kind="proba")
     np.testing.assert_array_equal(cal.predict_proba(grid), before)
-    same_fit(cal.set_params(score_kind="raw").fit(*cases), make(score_kind="raw").fit(*cases))
+    same_fit(cal.set_params(score_kind=other_kind).fit(*cases), make(score_kind=other_kind).fit(*cases))
     with pytest.raises(ValueError, match="no_such_parameter"):
         cal.set_params(no_such_parameter=1)
 
@@ -152,9 +152,9 @@ def test_attributes_of_an_unfitted_calibrator_are_absent(make: Make) -> None:
         assert not hasattr(cal, name)
 
 
-def test_fitted_attributes(fitted: Calibrator, n_scores: int) -> None:
+def test_fitted_attributes(fitted: Calibrator, cases, n_scores: int) -> None:
     check_is_fitted(fitted)
-    np.testing.assert_array_equal(fitted.classes_, [0, 1])
+    np.testing.assert_array_equal(fitted.classes_, np.unique(cases.y))
     assert fitted.n_features_in_ == n_scores
     assert not hasattr(fitted, "feature_names_in_")
 
@@ -169,7 +169,7 @@ def test_point_estimate_says_that_it_has_no_posterior(point: Calibrator, grid: n
 
 def test_refit_equals_a_fresh_fit(make, cases, other_cases, same_fit: SameFit) -> None:
     frame = pd.DataFrame(cases.scores).add_prefix("risk")
-    used = make().fit(frame, np.array(["no", "yes"])[cases.y])
+    used = make().fit(frame, np.array(["no", "yes", "zero"])[cases.y])
     used.predict_proba(frame)
     if hasattr(used, "idata_"):
         used.idata_.posterior.load()
@@ -177,7 +177,7 @@ def test_refit_equals_a_fresh_fit(make, cases, other_cases, same_fit: SameFit) -
     same_fit(used.fit(*other_cases), fresh)
     assert set(vars(used)) <= set(vars(fresh)) | {"idata_"}
     assert not hasattr(used, "feature_names_in_")
-    np.testing.assert_array_equal(used.classes_, [0, 1])
+    np.testing.assert_array_equal(used.classes_, np.unique(cases.y))
     if hasattr(used, "idata_"):
         assert used.idata_.observed_data.sizes["obs"] == len(other_cases.y)
 
@@ -236,13 +236,13 @@ def test_weight_one_is_no_weight(make, fitted, cases, same_fit: SameFit) -> None
 # scikit-learn's tools
 
 
-def test_tags(make: Make) -> None:
+def test_tags(make: Make, n_scores: int) -> None:
     cal = make()
     tags = get_tags(cal)
     assert is_classifier(cal)
-    assert tags.input_tags.one_d_array
+    assert tags.input_tags.one_d_array == (n_scores < 3)
     assert tags.target_tags.required
-    assert not tags.classifier_tags.multi_class
+    assert tags.classifier_tags.multi_class == (n_scores == 3)
 
 
 def test_score_is_the_accuracy(fitted, cases) -> None:

@@ -15,36 +15,42 @@ from bayescal.calibrators.base import Calibrator
 
 Make = Callable[..., Calibrator]
 
-# name -> how labels 0/1 are written, and the classes that come back
+ANSWERS = ["no", "yes", "zero"]
+WORDS = np.array(ANSWERS)
+
+# name -> how labels 0, 1 and, of three classes, 2 are written, and the classes that come back
 LABELS: dict[str, tuple[Callable[[np.ndarray], Any], list[Any]]] = {
-    "bool": (lambda y: y.astype(bool), [False, True]),
-    "list": (lambda y: y.tolist(), [0, 1]),
-    "column": (lambda y: y[:, None], [0, 1]),
-    "minus one and one": (lambda y: 2 * y - 1, [-1, 1]),
-    "one and two": (lambda y: y + 1, [1, 2]),
-    "forty and ten": (lambda y: np.array([10, 40])[y], [10, 40]),
-    "uint8": (lambda y: y.astype(np.uint8), [0, 1]),
-    "float": (lambda y: y.astype(float), [0.0, 1.0]),
-    "float32": (lambda y: y.astype(np.float32), [0.0, 1.0]),
-    "big-endian": (lambda y: y.astype(">i4"), [0, 1]),
-    "strings": (lambda y: np.array(["neg", "pos"])[y], ["neg", "pos"]),
-    "words for missing": (lambda y: np.array(["NA", "None"])[y], ["NA", "None"]),
-    "object": (lambda y: np.array(["healthy", "ill"], dtype=object)[y], ["healthy", "ill"]),
-    "object of numbers": (lambda y: y.astype(object), [0, 1]),
-    "Series": (lambda y: pd.Series(y, index=np.arange(len(y))[::-1]), [0, 1]),
-    "DataFrame": (lambda y: pd.DataFrame({"outcome": y}), [0, 1]),
-    "Categorical": (lambda y: pd.Categorical(np.array(["no", "yes"])[y], categories=["yes", "no"]), ["no", "yes"]),
-    "Series of categories": (lambda y: pd.Series(np.array(["no", "yes"])[y], dtype="category"), ["no", "yes"]),
-    "Series of numeric categories": (lambda y: pd.Series(y, dtype="category"), [0, 1]),
-    "Int64": (lambda y: pd.Series(y, dtype="Int64"), [0, 1]),
-    "boolean": (lambda y: pd.Series(y.astype(bool), dtype="boolean"), [False, True]),
-    "string": (lambda y: pd.Series(np.array(["no", "yes"])[y], dtype="string"), ["no", "yes"]),
-    "arrow integers": (lambda y: pd.Series(y, dtype=pd.ArrowDtype(pa.int64())), [0, 1]),
-    "arrow booleans": (lambda y: pd.Series(y.astype(bool), dtype=pd.ArrowDtype(pa.bool_())), [False, True]),
-    "arrow strings": (lambda y: pd.Series(np.array(["no", "yes"])[y], dtype=pd.ArrowDtype(pa.string())), ["no", "yes"]),
-    "polars integers": (lambda y: pl.Series("outcome", y), [0, 1]),
-    "polars strings": (lambda y: pl.Series(np.array(["no", "yes"])[y]), ["no", "yes"]),
-    "polars categories": (lambda y: pl.Series(np.array(["no", "yes"])[y], dtype=pl.Categorical), ["no", "yes"]),
+    "list": (lambda y: y.tolist(), [0, 1, 2]),
+    "column": (lambda y: y[:, None], [0, 1, 2]),
+    "minus one and one": (lambda y: 2 * y - 1, [-1, 1, 3]),
+    "one and two": (lambda y: y + 1, [1, 2, 3]),
+    "forty and ten": (lambda y: np.array([10, 40, 50])[y], [10, 40, 50]),
+    "uint8": (lambda y: y.astype(np.uint8), [0, 1, 2]),
+    "float": (lambda y: y.astype(float), [0.0, 1.0, 2.0]),
+    "float32": (lambda y: y.astype(np.float32), [0.0, 1.0, 2.0]),
+    "big-endian": (lambda y: y.astype(">i4"), [0, 1, 2]),
+    "strings": (lambda y: np.array(["neg", "pos", "unsure"])[y], ["neg", "pos", "unsure"]),
+    "words for missing": (lambda y: np.array(["NA", "None", "nan"])[y], ["NA", "None", "nan"]),
+    "object": (lambda y: np.array(["healthy", "ill", "unsure"], dtype=object)[y], ["healthy", "ill", "unsure"]),
+    "object of numbers": (lambda y: y.astype(object), [0, 1, 2]),
+    "Series": (lambda y: pd.Series(y, index=np.arange(len(y))[::-1]), [0, 1, 2]),
+    "DataFrame": (lambda y: pd.DataFrame({"outcome": y}), [0, 1, 2]),
+    "Categorical": (lambda y: pd.Categorical(WORDS[y], categories=["yes", "no", "zero"]), ANSWERS),
+    "Series of categories": (lambda y: pd.Series(WORDS[y], dtype="category"), ANSWERS),
+    "Series of numeric categories": (lambda y: pd.Series(y, dtype="category"), [0, 1, 2]),
+    "Int64": (lambda y: pd.Series(y, dtype="Int64"), [0, 1, 2]),
+    "string": (lambda y: pd.Series(WORDS[y], dtype="string"), ANSWERS),
+    "arrow integers": (lambda y: pd.Series(y, dtype=pd.ArrowDtype(pa.int64())), [0, 1, 2]),
+    "arrow strings": (lambda y: pd.Series(WORDS[y], dtype=pd.ArrowDtype(pa.string())), ANSWERS),
+    "polars integers": (lambda y: pl.Series("outcome", y), [0, 1, 2]),
+    "polars strings": (lambda y: pl.Series(WORDS[y]), ANSWERS),
+    "polars categories": (lambda y: pl.Series(WORDS[y], dtype=pl.Categorical), ANSWERS),
+}
+# labels of two classes alone
+BOOLEANS: dict[str, Callable[[np.ndarray], Any]] = {
+    "bool": lambda y: y.astype(bool),
+    "boolean": lambda y: pd.Series(y.astype(bool), dtype="boolean"),
+    "arrow booleans": lambda y: pd.Series(y.astype(bool), dtype=pd.ArrowDtype(pa.bool_())),
 }
 
 
@@ -62,7 +68,8 @@ def memory_mapped(scores: np.ndarray, folder: Path) -> np.ndarray:
 
 def frame(scores: np.ndarray) -> pd.DataFrame:
     """A table of one score, or of several."""
-    return pd.DataFrame(scores).set_axis(["risk", "marker"][: scores.ndim], axis=1)
+    table = pd.DataFrame(scores)
+    return table.set_axis(["risk", "marker", "third"][: table.shape[1]], axis=1)
 
 
 def polars_frame(scores: np.ndarray) -> pl.DataFrame:
@@ -97,7 +104,7 @@ COLUMNS: dict[str, Callable[[np.ndarray], Any]] = {
     "columns of a wider array": lambda s: np.repeat(s, 3, axis=1)[:, ::3],
     "list of arrays": list,
     "DataFrame of two kinds": lambda s: frame(s).astype({"marker": "Float64"}),
-    "DataFrame of columns from elsewhere": lambda s: frame(s).assign(id="a")[["risk", "marker"]],
+    "DataFrame of columns from elsewhere": lambda s: frame(s).assign(id="a")[frame(s).columns],
 }
 
 # shapes and containers of pairs (1 - p, p)
@@ -117,6 +124,7 @@ PAIRS: dict[str, Callable[[np.ndarray], Any]] = {
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_any_kind(make_point: Make, point: Calibrator, cases, grid, kind: str) -> None:
     write, classes = LABELS[kind]
+    classes = classes[: len(point.classes_)]
     cal = make_point().fit(cases.scores, write(cases.y))
     np.testing.assert_array_equal(cal.predict_proba(grid), point.predict_proba(grid))
     predicted = cal.predict(grid)
@@ -126,9 +134,20 @@ def test_labels_of_any_kind(make_point: Make, point: Calibrator, cases, grid, ki
 
 
 @pytest.mark.variants("fewest scores")
-@pytest.mark.parametrize("kind", ["strings", "boolean"])
+@pytest.mark.variants("two classes")
+@pytest.mark.parametrize("kind", BOOLEANS)
+def test_booleans_as_labels(make_point: Make, point: Calibrator, cases, grid, kind: str) -> None:
+    cal = make_point().fit(cases.scores, BOOLEANS[kind](cases.y))
+    np.testing.assert_array_equal(cal.predict_proba(grid), point.predict_proba(grid))
+    assert cal.classes_.tolist() == [False, True]
+    assert {type(label) for label in cal.predict(grid).tolist()} == {bool}
+
+
+@pytest.mark.variants("fewest scores")
+@pytest.mark.parametrize("kind", ["strings", "Int64"])
 def test_labels_do_not_change_the_draws(make_posterior: Make, posterior, cases, grid, kind: str) -> None:
     write, classes = LABELS[kind]
+    classes = classes[: len(posterior.classes_)]
     cal = make_posterior().fit(cases.scores, write(cases.y))
     np.testing.assert_array_equal(cal.proba_draws(grid).to_numpy(), posterior.proba_draws(grid).to_numpy())
     assert cal.proba_draws(grid).coords["class"].to_numpy().tolist() == classes
@@ -136,10 +155,10 @@ def test_labels_do_not_change_the_draws(make_posterior: Make, posterior, cases, 
 
 
 @pytest.mark.variants("fewest scores")
-def test_classes_say_which_label_is_positive(make: Make, cases, grid) -> None:
-    words = np.array(["relapse", "well"])
-    cal = make(classes=["well", "relapse"]).fit(cases.scores, words[1 - cases.y])
-    assert cal.classes_.tolist() == ["well", "relapse"]
+def test_classes_say_which_label_is_which(make: Make, cases, grid) -> None:
+    words = ["well", "relapse", "dead"][: max(cases.y) + 1]  # the positive class of two is the second
+    cal = make(classes=words).fit(cases.scores, np.array(words)[cases.y])
+    assert cal.classes_.tolist() == words
     expected = make().fit(*cases)
     np.testing.assert_array_equal(cal.predict_proba(grid), expected.predict_proba(grid))
     assert cal.predict(grid[-1:])[0] == cal.classes_[expected.predict(grid[-1:])[0]]
@@ -147,8 +166,8 @@ def test_classes_say_which_label_is_positive(make: Make, cases, grid) -> None:
 
 @pytest.mark.variants("fewest scores")
 def test_a_label_outside_classes_is_refused(make: Make, cases) -> None:
-    with pytest.raises(bc.LabelValueError, match="classes"):
-        make(classes=["no", "yes"]).fit(cases.scores, np.array(["no", "maybe"])[cases.y])
+    with pytest.raises(bc.LabelValueError, match=r"'maybe'.*classes"):
+        make(classes=ANSWERS[: max(cases.y) + 1]).fit(cases.scores, np.array(["no", "maybe", "zero"])[cases.y])
 
 
 BAD_LABELS = {
@@ -158,7 +177,6 @@ BAD_LABELS = {
     "polars null": (lambda y: pl.Series([None if i == 7 else int(k) for i, k in enumerate(y)]), "1 missing.*row 7"),
     "continuous": (lambda y: np.where(np.arange(len(y)) == 7, 0.5, y), r"continuous value 0\.5 at row 7"),
     "infinite": (lambda y: np.where(np.arange(len(y)) == 7, np.inf, y), "inf at row 7"),
-    "three": (lambda y: np.where(np.arange(len(y)) == 7, 2, y), "two classes, got 3"),
     "mixed": (lambda y: np.where(np.arange(len(y)) == 7, "ill", y.astype(object)), "types int, str"),
     "short": (lambda y: y[:-1], "59 labels for 60 rows"),
     "wide": (lambda y: np.stack([y, 1 - y], axis=1), r"shape \(60, 2\)"),
@@ -171,6 +189,13 @@ def test_bad_labels_are_refused(make: Make, cases, fault: str) -> None:
     write, says = BAD_LABELS[fault]
     with pytest.raises(bc.LabelValueError, match=says):
         make().fit(cases.scores, write(cases.y))
+
+
+@pytest.mark.variants("fewest scores")
+@pytest.mark.variants("two classes")
+def test_a_third_label_is_refused(make: Make, cases) -> None:
+    with pytest.raises(bc.LabelValueError, match="two classes, got 3"):
+        make().fit(cases.scores, np.where(np.arange(len(cases.y)) == 7, 2, cases.y))
 
 
 # Scores
@@ -245,10 +270,10 @@ def test_float32_scores_are_the_same_numbers(make: Make, cases) -> None:
 
 
 @pytest.mark.variants("fewest scores")
-def test_integer_scores(make: Make, fitted: Calibrator, cases, grid) -> None:
+def test_integer_scores(make: Make, fitted: Calibrator, cases, grid, other_kind: str) -> None:
     points = np.round(cases.scores * 1000).astype(int)
-    cal = make(score_kind="raw").fit(points, cases.y)
-    expected = make(score_kind="raw").fit(points.astype(float), cases.y)
+    cal = make(score_kind=other_kind).fit(points, cases.y)
+    expected = make(score_kind=other_kind).fit(points.astype(float), cases.y)
     np.testing.assert_array_equal(cal.predict_proba(points), expected.predict_proba(points.astype(float)))
     ends = grid[[0, -1]]
     np.testing.assert_array_equal(fitted.predict_proba(ends.astype(int)), fitted.predict_proba(ends))
@@ -259,6 +284,7 @@ def alike(values: Any, n_scores: int) -> np.ndarray:
     return np.array(values) if n_scores == 1 else np.stack([values] * n_scores, axis=1)
 
 
+@pytest.mark.variants("two classes")
 @pytest.mark.filterwarnings("ignore:.*cases have a score of 0 or 1:bayescal.CalibrationWarning")
 def test_scores_of_exactly_zero_and_one(variant, cases, n_scores: int) -> None:
     scores = cases.scores.copy()
@@ -273,6 +299,7 @@ def test_scores_of_exactly_zero_and_one(variant, cases, n_scores: int) -> None:
         assert np.isfinite(cal.idata_.log_likelihood.y).all()
 
 
+@pytest.mark.variants("two classes")
 @pytest.mark.parametrize("score_kind", ["logit", "raw"])
 def test_other_kinds_of_scores(variant, cases, n_scores: int, score_kind: str) -> None:
     log_odds = np.log(cases.scores) - np.log1p(-cases.scores)
@@ -296,8 +323,8 @@ BAD_SCORES = {
     "missing": (lambda s: frame(s).astype("Float64").mask(frame(spoil(s, 2.0)) > 1), "1 missing.*row 7 of column '"),
     "outside [0, 1]": (lambda s: spoil(s, 1.01), r"\[0, 1\].*1\.01 at row 7"),
     "empty": (lambda s: s[:0], "empty"),
-    "three dimensions": (lambda s: s.reshape(len(s), 1, -1), "1 or 2 dimensions"),
-    "a number": (lambda s: 0.5, "1 or 2 dimensions"),
+    "three dimensions": (lambda s: s.reshape(len(s), 1, -1), "2 dimensions"),
+    "a number": (lambda s: 0.5, "2 dimensions"),
     "complex": (lambda s: s + 1j, "complex"),
     "dates": (lambda s: np.full(s.shape, "2020-01-01", dtype="M8[D]"), "dates"),
     "words": (lambda s: np.full(s.shape, "high").tolist(), "numbers"),
@@ -334,6 +361,10 @@ OTHER_COLUMNS: dict[int, list[tuple[Callable[[np.ndarray], np.ndarray], str]]] =
         (lambda s: s[:, 0], "one column for each of two or more"),
         (lambda s: np.stack([1 - s[:, 0], s[:, 0]], axis=1), "which is one classifier's"),
     ],
+    3: [
+        (lambda s: s[:, :1], "one column for each of two or more classes"),
+        (lambda s: s[:, 0], "2 dimensions"),
+    ],
 }
 
 
@@ -352,6 +383,7 @@ def test_other_columns_than_the_one_of_the_fit_are_refused(fitted: Calibrator, g
 
 
 @pytest.mark.variants("several scores")
+@pytest.mark.variants("two classes")
 def test_other_columns_than_the_two_of_the_fit_are_refused(fitted: Calibrator, grid: np.ndarray) -> None:
     for wrong in (grid[:, 0], grid[:, :1], np.repeat(grid, 2, axis=1), []):
         with pytest.raises(bc.ScoreValueError, match="must have 2 columns"):
@@ -361,14 +393,17 @@ def test_other_columns_than_the_two_of_the_fit_are_refused(fitted: Calibrator, g
 
 
 def test_no_rows_have_no_answers(fitted: Calibrator, n_scores: int) -> None:
-    for nothing in {1: [[], np.empty((0, 1)), np.empty((0, 2))], 2: [np.empty((0, 2))]}[n_scores]:
-        assert fitted.predict_proba(nothing).shape == (0, 2)
+    for nothing in {1: [[], np.empty((0, 1)), np.empty((0, 2))], 2: [np.empty((0, 2))], 3: [np.empty((0, 3))]}[
+        n_scores
+    ]:
+        size = len(fitted.classes_)
+        assert fitted.predict_proba(nothing).shape == (0, size)
         assert fitted.predict(nothing).shape == (0,)
         if hasattr(fitted, "idata_"):
-            assert fitted.predict_interval(nothing).shape == (0, 2, 2)
-            assert fitted.predict_exceedance(nothing, 0.5).shape == (0, 2)
+            assert fitted.predict_interval(nothing).shape == (0, size, 2)
+            assert fitted.predict_exceedance(nothing, 0.5).shape == (0, size)
             assert fitted.predict_table(nothing).shape == (0, 4)
-            assert fitted.proba_draws(nothing).shape == (fitted.chains, fitted.draws, 0, 2)
+            assert fitted.proba_draws(nothing).shape == (fitted.chains, fitted.draws, 0, size)
 
 
 BAD_WEIGHTS = {
@@ -404,8 +439,9 @@ def test_feature_names_are_kept_and_checked(make: Make, cases, grid) -> None:
 @pytest.mark.variants("several scores")
 def test_columns_in_another_order_are_refused(make_point: Make, cases, grid) -> None:
     cal = make_point().fit(frame(cases.scores), cases.y)
+    names = frame(grid).columns.tolist()
     with pytest.raises(bc.ScoreValueError, match=r"'marker', 'risk'.*'risk', 'marker'"):
-        cal.predict_proba(frame(grid)[["marker", "risk"]])
+        cal.predict_proba(frame(grid)[["marker", "risk", *names[2:]]])
 
 
 def test_columns_that_are_not_words_are_no_names(make_point: Make, cases) -> None:
@@ -418,6 +454,7 @@ def test_names_of_pairs_are_kept(make_point: Make, cases) -> None:
     assert make_point().fit(pairs, cases.y).feature_names_in_.tolist() == ["benign", "malignant"]
 
 
+@pytest.mark.variants("two classes")
 def test_table_keeps_the_index(posterior: Calibrator, grid: np.ndarray) -> None:
     index = pd.Index(["ann", "bob", "ann"], name="patient")
     table = posterior.predict_table(frame(grid[[20, 50, 80]]).set_index(index))

@@ -28,8 +28,13 @@ def smallest_step(values: np.ndarray, n_scores: int) -> float:
     return min(np.diff(values, axis=axis).min() for axis in range(-n_scores, 0))
 
 
+def draw_scores(rng: np.random.Generator, n: int, n_scores: int) -> np.ndarray:
+    """Random scores, of three classes with sum 1."""
+    return rng.dirichlet(np.ones(3), n) if n_scores == 3 else rng.random((n, n_scores)[:n_scores])
+
+
 def draws_of(cal: Calibrator, scores: np.ndarray) -> np.ndarray:
-    """Draws of the positive class's probability, (draws, m)."""
+    """Draws of the probability of the positive class, or of the second of several, (draws, m)."""
     return cal.proba_draws(scores).sel({"class": cal.classes_[1]}).to_numpy().reshape(-1, len(scores))
 
 
@@ -38,18 +43,18 @@ def draws_of(cal: Calibrator, scores: np.ndarray) -> np.ndarray:
 
 def test_probabilities_lie_in_the_unit_interval_and_sum_to_one(fitted: Calibrator, grid: np.ndarray) -> None:
     proba = fitted.predict_proba(grid)
-    assert proba.shape == (len(grid), 2)
+    assert proba.shape == (len(grid), len(fitted.classes_))
     assert proba.dtype == np.float64
     assert ((proba >= 0) & (proba <= 1)).all()
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-15 * len(fitted.classes_))
 
 
 def test_draws_are_probabilities_with_named_dimensions(posterior: Calibrator, grid: np.ndarray) -> None:
     drawn = posterior.proba_draws(grid)
     assert drawn.dims == ("chain", "draw", "obs", "class")
-    assert drawn.shape == (posterior.chains, posterior.draws, len(grid), 2)
+    assert drawn.shape == (posterior.chains, posterior.draws, len(grid), len(posterior.classes_))
     assert ((drawn >= 0) & (drawn <= 1)).all()
-    np.testing.assert_allclose(drawn.sum("class"), 1.0, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(drawn.sum("class"), 1.0, rtol=0, atol=1e-15 * len(posterior.classes_))
     np.testing.assert_allclose(drawn.mean(("chain", "draw")), posterior.predict_proba(grid), rtol=0, atol=1e-12)
 
 
@@ -75,9 +80,10 @@ def test_point_estimate_is_nondecreasing(point: Calibrator, n_scores: int) -> No
 
 
 def test_prediction_is_the_more_probable_class(fitted: Calibrator, grid: np.ndarray) -> None:
-    expected = fitted.classes_[(fitted.predict_proba(grid)[:, 1] >= 0.5).astype(int)]
-    np.testing.assert_array_equal(fitted.predict(grid), expected)
-    assert set(fitted.predict(grid)) == {0, 1}  # the fixture's map crosses one half
+    proba = fitted.predict_proba(grid)
+    last = [np.flatnonzero(p == p.max())[-1] for p in proba]  # of equally probable classes
+    np.testing.assert_array_equal(fitted.predict(grid), fitted.classes_[last])
+    assert set(fitted.predict(grid)) == set(fitted.classes_)  # the fixture's map crosses one half
 
 
 # Intervals
@@ -87,10 +93,11 @@ def test_prediction_is_the_more_probable_class(fitted: Calibrator, grid: np.ndar
 def test_intervals_are_ordered_nested_and_inside(posterior: Calibrator, grid: np.ndarray, ci_kind: str) -> None:
     levels = [posterior.predict_interval(grid, ci_prob=p, ci_kind=ci_kind) for p in (0.5, 0.8, 0.9, 0.99)]
     for interval in levels:
-        assert interval.shape == (len(grid), 2, 2)
+        assert interval.shape == (len(grid), len(posterior.classes_), 2)
         assert ((interval >= 0) & (interval <= 1)).all()
         assert (interval[..., 0] <= interval[..., 1]).all()
-        np.testing.assert_allclose(interval[:, 0, ::-1], 1 - interval[:, 1], rtol=0, atol=1e-15)
+        if len(posterior.classes_) == 2:
+            np.testing.assert_allclose(interval[:, 0, ::-1], 1 - interval[:, 1], rtol=0, atol=1e-15)
     for inner, outer in pairwise(levels):
         if ci_kind == "eti":
             assert (outer[..., 0] <= inner[..., 0]).all()
@@ -123,7 +130,7 @@ def test_shortest_interval_is_not_wider(posterior: Calibrator, grid: np.ndarray)
 
 
 def test_exceedance_counts_draws(posterior: Calibrator, grid: np.ndarray) -> None:
-    drawn = posterior.proba_draws(grid).to_numpy().reshape(-1, len(grid), 2)
+    drawn = posterior.proba_draws(grid).to_numpy().reshape(-1, len(grid), len(posterior.classes_))
     for threshold in (0.0, 0.25, 0.5, 0.8, 1.0):
         exceedance = posterior.predict_exceedance(grid, threshold)
         np.testing.assert_allclose(exceedance, (drawn > threshold).mean(axis=0), rtol=0, atol=1e-12)
@@ -133,6 +140,7 @@ def test_exceedance_counts_draws(posterior: Calibrator, grid: np.ndarray) -> Non
     assert (at_least[upper < 0.5] <= 0.1 + 0.01).all()
 
 
+@pytest.mark.variants("two classes")
 def test_table_summarises_the_draws(posterior: Calibrator, grid: np.ndarray) -> None:
     drawn = draws_of(posterior, grid)
     table = posterior.predict_table(grid, ci_prob=0.8)
@@ -166,17 +174,17 @@ def test_bad_questions_are_refused(posterior: Calibrator, grid: np.ndarray, name
 
 
 def test_draws_that_would_not_fit_in_memory_are_refused(posterior: Calibrator, grid: np.ndarray) -> None:
-    rows = 2**29 // (2 * posterior.chains * posterior.draws) + 1
+    rows = 2**29 // (len(posterior.classes_) * posterior.chains * posterior.draws) + 1
     with pytest.raises(bc.ScoreValueError, match="GB"):
-        posterior.proba_draws(np.broadcast_to(0.5, (rows, *grid.shape[1:])))
+        posterior.proba_draws(np.broadcast_to(grid[0], (rows, *grid.shape[1:])))
 
 
 # Rows and batches
 
 
-def test_a_row_is_answered_the_same_in_every_batch(fitted: Calibrator, grid: np.ndarray, random_seed: int) -> None:
+def test_a_row_is_answered_the_same_in_every_batch(fitted: Calibrator, n_scores: int, random_seed: int) -> None:
     rng = np.random.default_rng(random_seed)
-    scores = rng.random((50, *grid.shape[1:]))
+    scores = draw_scores(rng, 50, n_scores)
     together = fitted.predict_proba(scores)
     order = rng.permutation(50)
     np.testing.assert_allclose(fitted.predict_proba(scores[order]), together[order], rtol=0, atol=1e-12)
@@ -185,8 +193,8 @@ def test_a_row_is_answered_the_same_in_every_batch(fitted: Calibrator, grid: np.
     np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)
 
 
-def test_an_interval_is_the_same_in_every_batch(posterior: Calibrator, grid: np.ndarray, random_seed: int) -> None:
-    scores = np.random.default_rng(random_seed).random((20, *grid.shape[1:]))
+def test_an_interval_is_the_same_in_every_batch(posterior: Calibrator, n_scores: int, random_seed: int) -> None:
+    scores = draw_scores(np.random.default_rng(random_seed), 20, n_scores)
     for ask in (
         posterior.predict_interval,
         lambda s: posterior.predict_exceedance(s, 0.4),

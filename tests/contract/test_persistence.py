@@ -84,14 +84,14 @@ def test_round_trip(fitted: Calibrator, way: Callable, same_answers: SameAnswers
 
 
 def test_round_trip_keeps_labels_names_and_settings(make: Make, cases, grid: np.ndarray, tmp_path: Path) -> None:
-    words = np.array(["benign", "malignant"], dtype=object)
-    cal = make(classes=["malignant", "benign"])
+    words = np.array(["malignant", "benign", "unsure"][: max(cases.y) + 1], dtype=object)
+    cal = make(classes=words.tolist())
     frame = pd.DataFrame(cases.scores).add_prefix("risk")
-    cal.fit(frame, words[1 - cases.y])
+    cal.fit(frame, words[cases.y])
     for way in (through_pickle, through_file):
         came_back = way(cal, tmp_path)
         np.testing.assert_array_equal(came_back.predict(grid), cal.predict(grid))
-        assert came_back.classes_.tolist() == ["malignant", "benign"]
+        assert came_back.classes_.tolist() == words.tolist()
         assert came_back.classes_.dtype == cal.classes_.dtype
         assert came_back.get_params() == cal.get_params()
         assert came_back.feature_names_in_.tolist() == frame.columns.tolist()
