@@ -27,9 +27,9 @@ from bayescal.label_shift.posterior import draw_proportions, modes
 CASE_WEIGHT = 0.5  # that a source case has in the bootstrap
 BLOCK = 2**20  # numbers of draws x cases x classes that are worked on at a time (8 MB)
 STARTS = 8  # draws whose mean ratios the search for modes starts from
-GROUPS = 4000  # that many cases of two classes are put into, by their log-odds
+GROUPS = 2000  # that many cases of two classes are put into, by their log-odds
 MANY = 20_000  # cases of two classes, beyond which they are put into groups
-GROUP_ERROR = 0.02  # largest distance of a case's log-odds from those of its group, in any draw
+GROUP_ERROR = 0.05  # largest distance of a case's log-odds from those of its group, in any draw
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,9 @@ their numbers: their shares sum to 0.634 for alpha = 0.5, and the last class get
 drawn test shares over label shares of the calibration eyes; EM stops after 100 steps or a change of 1e-6. "em" is that
 here, to compare; "em (maximum)" is this package's. Of BBSE and RLLS the constants are theirs.
 
+NBVS and VS are not theirs: scales of single classes act on log probabilities in this package, on the logits as the
+network gave them in the paper, and a constant that is added to the logits of a row changes what that means.
+
 Printed: means over trials beside the means that the authors stored (``paper_label_shift/adaptation.csv`` in the folder
 that BAYESCAL_DATA names), and their difference in the authors' standard errors.
 """
