@@ -21,6 +21,9 @@ are drawn exactly instead: the distribution function of t = log(q_1 / q_0) on a 
 import numpy as np
 
 TRANSITIONS = 10
+ACCEPTED = 0.75  # share of transitions, below which they are made again with half the step
+ROUNDS = 4
+PATH = 1.7  # of a transition, in units of the metric
 NEWTON_STEPS = 30
 NODES = 81  # of the grid for two classes
 REACH = 5.5  # of its ends: 2 sinh(5.5) = 245 standard deviations, beyond a tail of exp(-a |t|)
@@ -109,7 +112,6 @@ def _hamiltonian(
     e = np.log(mode * concentration.sum())
     to_e = _metric(rows, weight, concentration, mode)
     step = 0.9 * k**-0.25
-    steps = int(np.ceil(1.7 / step))
 
     def slope(at: np.ndarray) -> np.ndarray:
         q = _softmax(at)
@@ -120,23 +122,27 @@ def _hamiltonian(
         mixture = (rows @ _softmax(at)[:, :, None])[..., 0]
         return at @ concentration - np.exp(at).sum(axis=1) + np.log(mixture) @ weight
 
-    accepted = np.zeros(b)
     here, uphill = log_density(e), slope(e)
-    for _ in range(TRANSITIONS):
-        momentum = rng.standard_normal((b, k))
-        size = step * rng.uniform(0.7, 1.3, (b, 1))
-        energy = here - 0.5 * (momentum**2).sum(axis=1)
-        there, gradient = e, uphill
-        for _ in range(steps):
-            momentum = momentum + 0.5 * size * gradient
-            there = there + (to_e @ (size * momentum)[:, :, None])[..., 0]
-            gradient = slope(there)
-            momentum = momentum + 0.5 * size * gradient
-        proposed = log_density(there)
-        accept = np.log(rng.random(b)) < proposed - 0.5 * (momentum**2).sum(axis=1) - energy
-        e, uphill = np.where(accept[:, None], there, e), np.where(accept[:, None], gradient, uphill)
-        here = np.where(accept, proposed, here)
-        accepted += accept
+    for _ in range(ROUNDS):
+        accepted = np.zeros(b)
+        for _ in range(TRANSITIONS):
+            momentum = rng.standard_normal((b, k))
+            size = step * rng.uniform(0.7, 1.3, (b, 1))
+            energy = here - 0.5 * (momentum**2).sum(axis=1)
+            there, gradient = e, uphill
+            for _ in range(int(np.ceil(PATH / step))):
+                momentum = momentum + 0.5 * size * gradient
+                there = there + (to_e @ (size * momentum)[:, :, None])[..., 0]
+                gradient = slope(there)
+                momentum = momentum + 0.5 * size * gradient
+            proposed = log_density(there)
+            accept = np.log(rng.random(b)) < proposed - 0.5 * (momentum**2).sum(axis=1) - energy
+            e, uphill = np.where(accept[:, None], there, e), np.where(accept[:, None], gradient, uphill)
+            here = np.where(accept, proposed, here)
+            accepted += accept
+        if accepted.mean() >= ACCEPTED * TRANSITIONS:
+            break
+        step /= 2
     return _softmax(e), accepted / TRANSITIONS
 
 
