@@ -33,7 +33,8 @@ credible interval falls at that rate.
 
 Priors
     intercept ~ Normal(0, 1)
-        No shift, give or take a factor e in the odds.
+        No shift, give or take a factor e in the odds. For ranks, which say nothing of how many positives there are,
+        the standard deviation is 3.
     slope ~ HalfNormal(1.2)
         For two scores; for M of them 1.2 sqrt(2 / M). A useless score has 0, one of two independent scores 1.
     interaction ~ Normal(0, 1.5)
@@ -43,8 +44,8 @@ Priors
     deviation ~ MvNormal(0, correlation),      correlation[x, x'] = exp(-2 sum_m |x_m - x'_m| / K_m)
         Variance 1; half the length of an axis apart, neighbours still share exp(-1).
     coarsening = 0.0166667
-        1 / 60 for each case: 60 cases count as 42, 200 as 96, 500 as 164. Not a belief but a choice, made by the measured
-        coverage of 90 % intervals; at 0 they held the truth in 83 % (n = 200). 0 is the ordinary posterior.
+        1 / 60 for each case: 60 cases count as 42, 200 as 96, 500 as 164. Not a belief but a choice, made by the
+        measured coverage of 90 % intervals; at 0, the ordinary posterior, they held the truth in 83 % (n = 200).
 
 Prior predictive, by ``uv run python models/reference/card.py bernstein_surface``:
 

@@ -565,4 +565,7 @@ def test_degrees_are_checked():
 def test_default_slopes_of_more_scores_are_smaller():
     for columns in (2, 3, 4):
         priors = bc.BernsteinCalibrator()._default_priors(columns)
-        assert asdict(priors) == {**asdict(BernsteinSurfacePriors()), "slope_sd": 1.2 * np.sqrt(2 / columns)}
+        expected = {**asdict(BernsteinSurfacePriors()), "slope_sd": 1.2 * np.sqrt(2 / columns)}
+        assert asdict(priors) == expected
+        of_ranks = bc.BernsteinCalibrator("raw")._default_priors(columns)
+        assert asdict(of_ranks) == {**expected, "intercept_sd": 3.0}

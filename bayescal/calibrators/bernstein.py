@@ -78,7 +78,7 @@ class BernsteinSurfacePriors(Priors):
     intercept_mean : float, default=0.0
         Mean of the fusion's intercept, in log-odds.
     intercept_sd : float, default=1.0
-        Standard deviation of the intercept, in log-odds; positive.
+        Standard deviation of the intercept, in log-odds; positive. The calibrator takes 3 for raw scores.
     slope_sd : float, default=1.2 sqrt(2/M)
         Scale of each score's half-normal slope; positive.
     interaction_sd : float, default=1.5
@@ -197,9 +197,11 @@ class BernsteinCalibrator(BinaryCalibrator):
         return BernsteinPriors if n_scores == 1 else BernsteinSurfacePriors
 
     def _default_priors(self, n_scores: int) -> Priors:
-        return (
-            BernsteinPriors() if n_scores == 1 else BernsteinSurfacePriors(slope_sd=1.2 * float(np.sqrt(2 / n_scores)))
-        )
+        if n_scores == 1:
+            return BernsteinPriors()
+        # ranks say nothing of how many positives there are
+        intercept_sd = 3.0 if self.score_kind == "raw" else 1.0
+        return BernsteinSurfacePriors(intercept_sd=intercept_sd, slope_sd=1.2 * float(np.sqrt(2 / n_scores)))
 
     def _degrees(self, n_scores: int) -> tuple[int, ...]:
         given = DEFAULT_DEGREES.get(n_scores, 4) if self.degree is None else self.degree

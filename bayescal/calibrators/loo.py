@@ -17,13 +17,13 @@ BLOCK = 512
 
 
 def pointwise_loo(calibrator: "BinaryCalibrator") -> np.ndarray:
-    """log p(y_i | s_i, the other rows) for each calibration row, ``(n,)``; 0 for rows of weight 0, which count for nothing.
+    """log p(y_i | s_i, other rows) for each calibration row, ``(n,)``; 0 for rows of weight 0, which count for nothing.
 
     A draw's importance ratio is 1 over the factor by which the row changed its posterior density: the row's likelihood,
     or what the calibrator says of it (`_log_factor_at`: a power of the likelihood, the joint density of scores and
-    outcome). Rows that share scores and outcome share the value. Beyond `SMOOTHED_CELLS` cells no single row moves the posterior
-    enough for the ratios to have a tail, and they are used as they are; so are those of hardly any draws. Vehtari,
-    Gelman & Gabry (2017), Eq. 8 and 10.
+    outcome). Rows that share scores and outcome share the value. Beyond `SMOOTHED_CELLS` cells no single row moves the
+    posterior enough for the ratios to have a tail, and they are used as they are; so are those of hardly any draws.
+    Vehtari, Gelman & Gabry (2017), Eq. 8 and 10.
     """
     rows = calibrator._require_rows()
     used = rows.weight > 0

@@ -5,9 +5,10 @@ Every parameter of the model is a function of independent standard normal variab
     intercept = mean + sd w_0,      slope_m = sd |w_m|,      interaction = sd w_(M+1),      roughness = sd |w_(M+2)|,
     deviation = L (w_(M+3), ...),   L L' the correlation of the deviations
 
-So the posterior of w is a standard normal density times the power of the likelihood, for which an update needs no step size and no
-gradient: draw another standard normal vector v and a threshold below the likelihood of w, and shrink an angle towards 0
-until w cos(angle) + v sin(angle) is above it. Murray, Adams & MacKay (2010), "Elliptical slice sampling", AISTATS.
+So the posterior of w is a standard normal density times a power of the likelihood, for which an update needs no step
+size and no gradient: draw another standard normal vector v and a threshold below the likelihood of w, and shrink an
+angle towards 0 until w cos(angle) + v sin(angle) is above it. Murray, Adams & MacKay (2010), "Elliptical slice
+sampling", AISTATS.
 
 Chains, batches and the acceptance rule are those of `gibbs.py`, importance sampling from the prior included.
 """
