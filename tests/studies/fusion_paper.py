@@ -100,8 +100,8 @@ def by_cross_validation(name: str, values: tuple[Any, ...], s: np.ndarray, y: np
     import bayescal as bc
 
     make = {
-        "degree": lambda k: bc.BernsteinCalibrator(inference="point", degree=(k, k)),
-        "smoothing": lambda v: bc.MRMICCalibrator(inference="point", smoothing=v),
+        "degree": lambda k: bc.BernsteinCalibrator("raw", "point", degree=(k, k)),
+        "smoothing": lambda v: bc.MRMICCalibrator("raw", smoothing=v),
     }[name]
     losses = np.zeros(len(values))
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(s, y):
@@ -116,9 +116,9 @@ def calibrators(s: np.ndarray, y: np.ndarray, seed: int) -> Iterator[tuple[str, 
     import bayescal as bc
 
     yield "MR-MIC", by_cross_validation("smoothing", SMOOTHINGS, s, y, seed)
-    yield "Copula Fusion", bc.CopulaCalibrator(inference="point").fit(s, y)
+    yield "Copula Fusion", bc.CopulaCalibrator("raw", "point").fit(s, y)
     yield "Bern Poly Fusion", by_cross_validation("degree", DEGREES, s, y, seed)
-    average = bc.StackedCalibrator(random_state=seed, cores=1).fit(s, y)
+    average = bc.StackedCalibrator("raw", random_state=seed, cores=1).fit(s, y)
     yield "posterior: average", average
     for name, member in average.members_.items():
         yield f"posterior: {name}", member
