@@ -87,7 +87,9 @@ def study(pool: str, n: int, repeat: int, method: str) -> list[dict]:
 
 
 def summarise(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Mean losses by pool, n and method; and means over pools of n below the largest."""
+    """Mean losses by pool, n and method, and over pools, of the draws that every method was fitted to."""
+    methods = rows.groupby(["pool", "n", "repeat"])["method"].transform("nunique")
+    rows = rows[methods == rows["method"].nunique()]
     size = rows["n"].where(rows["n"].isin(SMALL), "largest").astype(str)
     rows = rows.assign(size=size)
     order = [*map(str, SMALL), "largest"]
