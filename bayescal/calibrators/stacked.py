@@ -52,7 +52,7 @@ class StackedCalibrator(Calibrator):
         What the scores are: probabilities in [0, 1], log-odds, or any real number that grows with the probability.
     members : sequence of str, default=None
         Names of the calibrators to average. None takes platt, beta, isotonic and bernstein for one score, and platt,
-        bernstein and copula for several.
+        bernstein and copula for several; with the copula the average need not rise with every score.
     draws : int, default=1000
         Posterior draws of each chain, of each member and of the average.
     tune : int, default=None

@@ -70,7 +70,7 @@ class Variant:
     @property
     def is_monotone(self) -> bool:
         """Whether no higher score lowers the answer: of several scores, that takes a model with that order in it."""
-        ordered = ("platt-nuts", "bernstein-nuts", "bernstein-point", "auto-nuts")
+        ordered = ("platt-nuts", "bernstein-nuts", "bernstein-point")
         return self.n_scores == 1 or f"{self.name}-{self.inference}" in ordered
 
 

@@ -16,7 +16,7 @@ TWO_CLASSES = {
     "nuts": {"every": 5, "several": 1, "fewest": 1},
     "point": {"every": 3, "several": 1, "fewest": 4},
 }
-MONOTONE = {"platt-nuts", "bernstein-nuts", "bernstein-point", "auto-nuts"}  # of several scores
+MONOTONE = {"platt-nuts", "bernstein-nuts", "bernstein-point"}  # of several scores
 
 
 def test_every_selected_check_ran(selected: Counter[str], ran: Counter[str]) -> None:
