@@ -29,6 +29,6 @@ def test_is_committed_executed(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(path: Path, tmp_path: Path) -> None:
-    shutil.copy(path, tmp_path)
+    shutil.copytree(path.parent, tmp_path, dirs_exist_ok=True)
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
