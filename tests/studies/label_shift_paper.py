@@ -1,6 +1,6 @@
 """The retinopathy experiment of Alexandari, Kundaje & Shrikumar (2020), trial by trial, beside the authors' numbers.
 
-    BAYESCAL_DATA=FOLDER python tests/studies/label_shift_paper.py --n 500 --out tests/studies/results/label_shift_paper_500
+    python tests/studies/label_shift_paper.py --n 500 --out tests/studies/results/label_shift_paper_500
 
 A trial draws n of 3514 eyes to calibrate on, and n others, with replacement and shifted, to adapt to; the share of
 healthy eyes is meant to be alpha. What the authors ran differs from what they say in ways that have to be copied to get
