@@ -127,6 +127,19 @@ def test_case_39_columns_belong_to_sorted_labels(pair: tuple[int, int]) -> None:
     np.testing.assert_array_equal(cal.predict(S), np.array(pair)[plain.predict(S)])
 
 
+@pytest.mark.parametrize("labels", [(10, 20, 40), (0, 2, 5), (-1, 0, 1)])
+def test_case_39_of_three_classes(labels: tuple[int, int, int]) -> None:
+    logits = np.array(
+        [[0.1, 0.2, 1.0], [2.0, 0.3, 0.5], [0.2, 1.5, 0.1], [0.4, 0.1, 0.9], [0.2, 0.1, 0.3], [0.1, 0.4, 0]]
+    )
+    y = np.array([2, 0, 1, 2, 0, 1])
+    cal = bc.BiasCorrectedTemperatureScaling("logit", "point").fit(logits, np.array(labels)[y])
+    plain = bc.BiasCorrectedTemperatureScaling("logit", "point").fit(logits, y)
+    assert cal.classes_.tolist() == list(labels)
+    np.testing.assert_array_equal(cal.predict_proba(logits), plain.predict_proba(logits))
+    np.testing.assert_array_equal(cal.predict(logits), np.array(labels)[plain.predict(logits)])
+
+
 # Case 42: nullable and extension dtypes
 
 

@@ -45,6 +45,12 @@ def test_case_02_beta_on_log_scores_is_the_identity() -> None:
     assert [estimate[name].item() for name in "abc"] == pytest.approx([1.0, 1.0, 0.0], abs=1e-5)
 
 
+def test_case_02_temperature_is_one() -> None:
+    pairs = np.column_stack([1 - P, P])
+    cal = bc.TemperatureScaling("proba", "point").fit(pairs, Y)
+    np.testing.assert_allclose(cal.predict_proba(pairs), pairs, rtol=0, atol=1e-7)  # derived: the score equation holds
+
+
 def test_case_02_logistic_on_the_probability_itself_is_not() -> None:
     # computed with scipy: the fault, a family that does not hold the identity
     intercept, slope = fit_logistic(P[:, None], Y, np.ones(60))
