@@ -78,14 +78,19 @@ def _options(
 
 @app.command()
 def demo(out: OutFolder = "bayescal-demo") -> None:
-    """Calibrate 92 real rain forecasts and show what comes out."""
+    """Calibrate one of four real rain forecasts, fuse all four, and show what comes out."""
     with exit_codes():
+        from bayescal import datasets
         from bayescal.cli import screen, work
 
         screen.introduce_demo()
-        summary = work.fit_demo(out)
-        screen.show_fit(summary, out)
-        _leave(summary)
+        summaries = []
+        for options, folder in work.demo_fits(out):
+            screen.introduce_demo_fit(options.score)
+            summaries.append(work.fit_file(str(datasets.path_rain_niamey()), options, folder))
+            screen.show_fit(summaries[-1], folder)
+        for summary in summaries:
+            _leave(summary)
 
 
 @app.command()

@@ -24,9 +24,20 @@ SCORES_SHOWN = 6
 def introduce_demo() -> None:
     """Say what the demonstration is about."""
     _say(
-        "Rain at Niamey, Niger, on 92 days of 2016. The score `ens` is the share of the members of the raw ECMWF "
-        "ensemble forecast that rain (licence and source: see bayescal/data/README.md)."
+        "Rain at Niamey, Niger, on 92 days of 2016, and four forecasts of its probability "
+        "(licence and source: see bayescal/data/README.md)."
     )
+
+
+def introduce_demo_fit(scores: tuple[str, ...]) -> None:
+    """Say what one fit of the demonstration is about."""
+    if len(scores) == 1:
+        _say(f"\nFirst `{scores[0]}` alone, the share of the members of the raw ECMWF ensemble that rain:")
+    else:
+        _say(
+            "\nThen all four at once: `ens`; `emos`, its statistical correction; `logistic`, learned from past days; "
+            "`epc`, the climatology of the season:"
+        )
 
 
 def show_fit(summary: dict[str, Any], out: str) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayescal import datasets
 from bayescal.calibrators.files import load
 from bayescal.cli.guard import collected_warnings, in_options, say
 from bayescal.registry import CALIBRATORS
@@ -71,9 +70,10 @@ PICTURES = ("calibration_map.png", "reliability.png", "surface.png")  # of one s
 OUTPUTS = ("calibrated.csv", "posterior.nc", "report.html", "summary.json", *PICTURES)
 
 
-def fit_demo(out: str) -> dict[str, Any]:
-    """Fit the shipped rain forecasts."""
-    return fit_file(str(datasets.path_rain_niamey()), FitOptions(score=("ens",), label="rain"), out)
+def demo_fits(out: str) -> list[tuple[FitOptions, str]]:
+    """Options and folder of the demonstration's fits: of one of the shipped rain forecasts, and of all four."""
+    four = FitOptions(score=("ens", "emos", "logistic", "epc"), label="rain", method="platt")
+    return [(FitOptions(score=("ens",), label="rain"), out), (four, str(Path(out) / "four_forecasts"))]
 
 
 def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:

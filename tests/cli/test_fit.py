@@ -252,7 +252,9 @@ def test_labels_with_spaces_are_one_class_and_na_is_a_label(tmp_path: Path) -> N
 def test_demo_calibrates_the_shipped_data(tmp_path: Path) -> None:
     result = run("demo", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
-    assert listing(tmp_path / "out") == FILES
+    assert listing(tmp_path / "out") == sorted([*FILES, "four_forecasts"])
+    fused = strict_json(tmp_path / "out" / "four_forecasts" / "summary.json")
+    assert [score["name"] for score in fused["data"]["scores"]] == ["ens", "emos", "logistic", "epc"]
     summary = strict_json(tmp_path / "out" / "summary.json")
     assert [score["name"] for score in summary["data"]["scores"]] == ["ens"]
     assert summary["data"]["positives"] == 53
@@ -261,5 +263,5 @@ def test_demo_calibrates_the_shipped_data(tmp_path: Path) -> None:
     # the ensemble says 0.787 on average and it rains on 0.576 of the days: too high by 0.21
     assert rows["bias"]["lower"] < 0.576 - 0.787 < rows["bias"]["upper"] < 0
     shown = " ".join(result.stdout.split())
-    for words in ("ensemble", "ICI", "Stacking weights", "Convergence passed", "report.html"):
+    for words in ("ensemble", "ICI", "Stacking weights", "Convergence passed", "report.html", "all four"):
         assert words in shown
