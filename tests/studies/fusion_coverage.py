@@ -1,9 +1,10 @@
-"""Do 90 % intervals hold the true probability when two scores are fused, and how far off is the mean?
+"""Do 90 % intervals hold the true probability when scores are fused, and how far off is the mean?
 
 For every truth, size and repeat a data set is drawn and every method is fitted to it and judged on 300 fresh rows: the
 share of rows whose 90 % interval holds the truth, the mean width of the interval, the Kullback-Leibler error of the
-posterior mean (nats x 100) and its root mean squared error. There are two sets of truths: `design`, on which settings
-may be chosen, and `judge`, other shapes under other laws of the scores, on which they are judged.
+posterior mean (nats x 100) and its root mean squared error. There are two sets of truths of two scores: `design`, on
+which settings may be chosen, and `judge`, other shapes under other laws of the scores, on which they are judged.
+`three` and `four` have that many scores, and are judged only.
 
     python tests/studies/fusion_coverage.py --set judge --cache <folder> --jobs 2 --out tests/studies/results/fusion
 
@@ -45,15 +46,14 @@ def stairs(s: np.ndarray) -> np.ndarray:
     return 0.05 + 0.3 * (expit(30 * (s - 0.2)) + expit(30 * (s - 0.5)) + expit(30 * (s - 0.8)))
 
 
-def of_surface(
-    truth: Callable[[np.ndarray, np.ndarray], np.ndarray], correlation: float, a: float, b: float
-) -> Sampler:
+def of_surface(truth: Callable[..., np.ndarray], correlation: float, a: float, b: float, columns: int = 2) -> Sampler:
     """Scores with a Gaussian copula and beta margins, outcomes with the probability of a surface."""
+    correlations = correlation + (1 - correlation) * np.eye(columns)
 
     def draw(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        z = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], n)
+        z = rng.multivariate_normal(np.zeros(columns), correlations, n)
         scores = np.clip(beta.ppf(norm.cdf(z), a, b), CLIP, 1 - CLIP)
-        p = truth(scores[:, 0], scores[:, 1])
+        p = truth(*scores.T)
         return scores, (rng.random(n) < p).astype(int), p
 
     return draw
@@ -135,8 +135,23 @@ def of_classes(rate: float, copulas: tuple[Copula, Copula], margins: list[list[t
 def surfaces(
     correlation: float, a: float, b: float, truths: dict[str, Callable[..., np.ndarray]]
 ) -> dict[str, Sampler]:
-    """`of_surface` for each of several truths."""
+    """`of_surface` for each of several truths of two scores."""
     return {name: of_surface(truth, correlation, a, b) for name, truth in truths.items()}
+
+
+def any_number(columns: int) -> dict[str, Sampler]:
+    """Truths that any number of scores can have."""
+    truths: dict[str, Callable[..., np.ndarray]] = {
+        "product": lambda *s: 0.04 + 0.9 * np.prod(s, axis=0) ** 0.6,
+        "either": lambda *s: 0.04 + 0.9 * (1 - np.prod([1 - t**1.5 for t in s], axis=0)),
+        "additive": lambda *s: 0.08 + 0.85 * np.mean(s, axis=0),
+        "one useless": lambda *s: expit(sum(logit(t) for t in s[1:])),
+        "max": lambda *s: 0.03 + 0.9 * np.max(s, axis=0),
+        "min": lambda *s: 0.05 + 0.9 * np.min(s, axis=0),
+        "plateau": lambda *s: plateau(np.mean(s, axis=0)),
+        "fusion": lambda *s: expit(sum((1 - 0.25 * m) * logit(t) for m, t in enumerate(s))),
+    }
+    return {name: of_surface(truth, 0.5, 1.0, 1.0, columns) for name, truth in truths.items()}
 
 
 SETS: dict[str, dict[str, Sampler]] = {
@@ -182,6 +197,8 @@ SETS: dict[str, dict[str, Sampler]] = {
         ),
         "copula Gauss": of_classes(0.55, (gauss(0.3), clayton(3.0)), [[(1.6, 2.2), (2, 2)], [(2.6, 1.4), (4, 1.5)]]),
     },
+    "three": any_number(3),
+    "four": any_number(4),
 }
 
 
