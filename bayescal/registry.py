@@ -115,6 +115,9 @@ CALIBRATORS = {
     ),
 }
 
+# kind of a saved file -> module whose `restore` makes an object of its tree
+RESTORERS = {"calibrator": "bayescal.calibrators.files", "label-shift": "bayescal.label_shift.files"}
+
 
 def build_model(method: str, scores: Any, y: Any, *, sample_weight: Any = None, **settings: Any) -> "pm.Model":
     """Build the PyMC model of a calibrator, to sample it your own way.

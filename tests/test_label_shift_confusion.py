@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import bayescal as bc
-from bayescal.label_shift.confusion import Confusion, bbse, confusion, rlls, rlls_penalty
+from bayescal.label_shift.confusion import Confusion, bbse, joint, predicted, rlls, rlls_penalty
 from bayescal.label_shift.confusion_posterior import confusion_counts, sample_confusion
 
 # reported: QuaPy#27, cleanlab#639 and #158, a class that is never predicted
@@ -27,11 +27,11 @@ def random_confusion(seed: int, classes: int = 4) -> tuple[Confusion, np.ndarray
 def test_confusion_of_labels_and_predictions() -> None:
     proba = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.5, 0.4, 0.1], [0.2, 0.3, 0.5]])
     y, target = np.array([0, 1, 1, 2]), np.array([[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]])
-    hard, soft = (confusion(proba, y, target, hard=h) for h in (True, False))
-    np.testing.assert_allclose(hard.joint, np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]]) / 4)
-    np.testing.assert_allclose(hard.predicted, [0.5, 0.5, 0])
-    np.testing.assert_allclose(soft.joint[:, 1], (proba[1] + proba[2]) / 4)
-    np.testing.assert_allclose(soft.predicted, [0.4, 0.4, 0.2])
+    hard, soft = (joint(proba, y, hard=h) for h in (True, False))
+    np.testing.assert_allclose(hard, np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]]) / 4)
+    np.testing.assert_allclose(predicted(target, hard=True), [0.5, 0.5, 0])
+    np.testing.assert_allclose(soft[:, 1], (proba[1] + proba[2]) / 4)
+    np.testing.assert_allclose(predicted(target, hard=False), [0.4, 0.4, 0.2])
     np.testing.assert_allclose(confusion_counts(proba, y), [[1, 0, 0], [1, 1, 0], [0, 0, 1]])
 
 

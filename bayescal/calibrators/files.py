@@ -1,24 +1,29 @@
 """Fitted calibrators in netCDF files: plain arrays and JSON, no pickle, readable by ArviZ, whole or not there.
 
 A file holds the settings, the draws, the constants of the map, and (unless left out) the calibration rows. It ends with
-a checksum; one without it is read all the same, such as a file that went through ArviZ.
+a checksum; one without it is read all the same, such as a file that went through ArviZ. `load` reads whatever this
+package saves; which module restores which kind of file stands in the registry.
 Reading one needs xarray and h5netcdf, neither PyMC nor a sampler.
 """
 
 import json
 import warnings
 from dataclasses import asdict, is_dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from bayescal import __version__
 from bayescal.calibrators.seal import is_broken, seal
-from bayescal.registry import CALIBRATORS
+from bayescal.registry import CALIBRATORS, RESTORERS
 from bayescal.tables import atomic_path
 from bayescal.validation import FileFormatError, check_choice
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 SCHEMA = 1
 POINTWISE_IN_FILE = (
@@ -29,6 +34,11 @@ EXTRA_GROUPS = ("prior", "log_likelihood", "posterior_predictive")
 
 def save(calibrator: Any, path: Any, *, include_data: bool = True) -> None:
     """Write a fitted calibrator to `path`, see `Calibrator.save`."""
+    write(as_tree(calibrator, include_data=include_data), path)
+
+
+def as_tree(calibrator: Any, *, include_data: bool) -> "xr.DataTree":
+    """What a file holds of a fitted calibrator."""
     import xarray as xr
     from sklearn.utils.validation import check_is_fitted
 
@@ -49,14 +59,15 @@ def save(calibrator: Any, path: Any, *, include_data: bool = True) -> None:
         for name, member in members.items():
             groups |= {f"/members/{name}/{key}": g for key, g in _groups(member, include_data).items()}
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs = {
-        "bayescal_schema": SCHEMA,
-        "bayescal_version": __version__,
-        "calibrator": calibrator._name,
-        "state": json.dumps(_state(calibrator)),
-    }
+    tree.attrs = {"calibrator": calibrator._name, "state": json.dumps(_state(calibrator))}
     for name, member in (members or {}).items():
         tree[f"members/{name}"].attrs = {"calibrator": name, "state": json.dumps(_state(member))}
+    return tree
+
+
+def write(tree: "xr.DataTree", path: Any) -> None:
+    """Write a tree to a sealed file, which appears whole or not at all; `load` hands it to who restores it."""
+    tree.attrs = {"bayescal_schema": SCHEMA, "bayescal_version": __version__, **tree.attrs}
     encoding = {
         node.path: {
             v: {"zlib": True, "complevel": 1} for v, a in node.data_vars.items() if a.dtype.kind in "fiu" and a.ndim
@@ -69,16 +80,16 @@ def save(calibrator: Any, path: Any, *, include_data: bool = True) -> None:
 
 
 def load(path: Any) -> Any:
-    """Read a calibrator that `save` wrote.
+    """Read a calibrator or an adapter that `save` wrote.
 
     Parameters
     ----------
     path : path-like
-        A file written by a calibrator's ``save``.
+        A file written by the ``save`` of a calibrator or of a `LabelShiftAdapter`.
 
     Returns
     -------
-    calibrator
+    calibrator or LabelShiftAdapter
         Fitted, of the class that was saved; predictions are bit-identical.
 
     Raises
@@ -133,9 +144,9 @@ def load(path: Any) -> Any:
             f"{file.name!r} was written by bayescal {written_by}, this is {__version__}.", UserWarning, stacklevel=2
         )
     try:
-        return _restore(tree)
+        return import_module(RESTORERS[tree.attrs.get("kind", "calibrator")]).restore(tree)
     except (KeyError, ValueError, TypeError, AttributeError, IndexError) as problem:
-        raise FileFormatError(f"{file.name!r} is damaged: {problem!r}. Fit and save the calibrator again.") from None
+        raise FileFormatError(f"{file.name!r} is damaged: {problem!r}. Fit and save again.") from None
 
 
 def _groups(calibrator: Any, include_data: bool) -> dict[str, Any]:
@@ -172,15 +183,14 @@ def _groups(calibrator: Any, include_data: bool) -> dict[str, Any]:
 
 
 def _state(calibrator: Any) -> dict[str, Any]:
-    classes = np.asarray(calibrator.classes_)
-    plain = classes.astype(str).tolist() if classes.dtype.kind in "MmS" else classes.tolist()
-    parameters = {name: _plain(value) for name, value in calibrator.get_params(deep=False).items()}
+    words, dtype = class_words(calibrator.classes_)
+    parameters = {name: plain(value) for name, value in calibrator.get_params(deep=False).items()}
     if parameters["classes"] is not None:
-        parameters["classes"] = plain
+        parameters["classes"] = words
     state = {
         "parameters": parameters,
-        "classes": plain,
-        "classes_dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str,
+        "classes": words,
+        "classes_dtype": dtype,
         "n_features": calibrator.n_features_in_,
         "n_scores": calibrator._n_scores,
         "feature_names": [str(n) for n in getattr(calibrator, "feature_names_in_", [])],
@@ -191,20 +201,27 @@ def _state(calibrator: Any) -> dict[str, Any]:
     return state
 
 
-def _plain(value: Any) -> Any:
+def class_words(classes: np.ndarray) -> tuple[list[Any], str]:
+    """Labels as JSON holds them, and the type to make an array of them again."""
+    words = classes.astype(str).tolist() if classes.dtype.kind in "MmS" else classes.tolist()
+    return words, "object" if classes.dtype.kind == "O" else classes.dtype.str
+
+
+def plain(value: Any) -> Any:
     """A constructor's setting in JSON; what has no plain form (a callable, a random generator) becomes None."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, np.generic):
         return value.item()
     return value if value is None or isinstance(value, bool | int | float | str) else None
 
 
-def _restore(tree: Any) -> Any:
+def restore(tree: Any) -> Any:
+    """The fitted calibrator of a tree that `as_tree` made."""
     name = check_choice(tree.attrs["calibrator"], list(CALIBRATORS), "calibrator")
     state = json.loads(tree.attrs["state"])
     parameters = dict(state["parameters"])
@@ -223,7 +240,7 @@ def _restore(tree: Any) -> Any:
     if name == "auto":
         stacking = tree["stacking"]
         names = [str(m) for m in stacking["member"].values]
-        calibrator.members_ = {member: _restore(tree[f"members/{member}"]) for member in names}
+        calibrator.members_ = {member: restore(tree[f"members/{member}"]) for member in names}
         calibrator.weights_ = pd.Series(stacking["weights"].values, index=names, name="weight")
         calibrator._member_of_draw = stacking["member_of_draw"].values
         calibrator._elpd = stacking["elpd"].values if "elpd" in stacking else None

@@ -33,6 +33,8 @@ class Adapted(BaseEstimator):
     _draw_shape: tuple[int, int]  # chains, draws
     _chosen: Any  # numbers of the calibrator's draws (S,), or None where its point estimate is used
     _counts: np.ndarray  # source cases by class (C,)
+    _mean: np.ndarray  # calibrated probability over the source cases (C,)
+    _confusion: Any  # source cases as the method counts them (C, C), or None where it does not
     _n_target: int
 
     def prior_interval(self, ci_prob: float = 0.9) -> "xr.DataArray":
@@ -189,7 +191,43 @@ class Adapted(BaseEstimator):
         }
         return tree
 
+    def save(self, path: Any, *, include_data: bool = True) -> None:
+        """Write the fitted adapter to a netCDF file that `bayescal.load` reads.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; it appears whole or not at all.
+        include_data : bool, default=True
+            Whether scores and labels of the calibrator's rows go into the file. Without them the loaded adapter adapts
+            and predicts as before. Cases of the target are in no file.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, bayescal as bc
+        >>> proba = np.array([[0.9, 0.1], [0.8, 0.2], [0.2, 0.8], [0.1, 0.9]])
+        >>> ad = bc.LabelShiftAdapter(method="em").fit(proba, [0, 0, 1, 1]).adapt(proba[[0, 1, 0, 3]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ad.save(f"{folder}/shift.nc")
+        ...     bc.load(f"{folder}/shift.nc").target_prior_.values.round(2)
+        array([0.8, 0.2])
+        """
+        from bayescal.label_shift.files import save
+
+        save(self, path, include_data=include_data)
+
     # shared steps ---------------------------------------------------------------------------------------------------
+
+    def _keep(self, target: np.ndarray, source: np.ndarray, weights: np.ndarray) -> None:
+        """Set what is public of an adaptation, arrays ``(C,)``."""
+        self.target_prior_ = self._by_class(target, "target_prior")
+        self.source_prior_ = self._by_class(source, "source_prior")
+        self.weights_ = self._by_class(weights, "weights")
+
+    def _weight_draws(self) -> np.ndarray | None:
+        if self._q is None:
+            return None
+        return np.divide(self._q, self._p, out=np.zeros_like(self._q), where=self._p > 0)
 
     def _adapted(self, values: np.ndarray) -> np.ndarray:
         """Adapted probabilities ``(S, m, C)`` of trusted scores."""

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayescal.inference.seeds import seed_sequence
 from bayescal.label_shift.adapted import Adapted
 from bayescal.label_shift.calibrated import Calibrated, choose_draws, has_draws, proba_at
-from bayescal.label_shift.confusion import bbse, confusion, rlls
+from bayescal.label_shift.confusion import Confusion, bbse, joint, predicted, rlls
 from bayescal.label_shift.confusion_posterior import CHAINS, confusion_counts, sample_confusion
 from bayescal.label_shift.draws import (
     GROUP_ERROR,
@@ -185,7 +185,11 @@ class LabelShiftAdapter(Adapted):
         self.calibrator_ = calibrator
         self.classes_ = classes
         self._prior, self._entropy = prior, [int(word) for word in entropy[1:]]
-        self._proba, self._numbers, self._counts = proba, numbers, counts
+        self._mean, self._counts, self._confusion = proba.mean(axis=0), counts, None
+        if self.method in CONFUSION:
+            self._confusion = joint(proba, numbers, hard=self.method.endswith("hard"))
+        elif self.method == "bayes-confusion":
+            self._confusion = confusion_counts(proba, numbers)
         self._chosen = None
         if self.method in BAYES and has_draws(calibrator):
             self._chosen, self._draw_shape = choose_draws(calibrator, self.draws)
@@ -246,26 +250,23 @@ class LabelShiftAdapter(Adapted):
         for name in ("target_prior_", "source_prior_", "weights_", "idata_"):
             self.__dict__.pop(name, None)
         self._n_target = 0 if values is None else len(values)
-        self._q = self._p = self._w = None
+        self._p, self._q = (None, None) if draws is None else draws
+        self._w = self._weight_draws()
         if draws is None:
             source = self._mean_source()
             target = self._prior.known if self._prior.known is not None else point * source
             weights = point
         else:
-            self._p, self._q = draws
-            self._w = np.divide(self._q, self._p, out=np.zeros_like(self._q), where=self._p > 0)
             source, target = self._p.mean(axis=0), self._q.mean(axis=0)
             weights = np.exp(np.log(np.maximum(self._w, TINY)).mean(axis=0)) * (self._w > 0).any(axis=0)
-        self.target_prior_ = self._by_class(target / target.sum(), "target_prior")
-        self.source_prior_ = self._by_class(source, "source_prior")
-        self.weights_ = self._by_class(weights, "weights")
+        self._keep(target / target.sum(), source, weights)
         return self
 
     # the methods ----------------------------------------------------------------------------------------------------
 
     def _mean_source(self) -> np.ndarray:
         """Source proportions of a point method: mean calibrated probabilities (Lemma A), or label shares."""
-        return self._counts / self._counts.sum() if self.method in CONFUSION else self._proba.mean(axis=0)
+        return self._counts / self._counts.sum() if self.method in CONFUSION else self._mean
 
     def _estimate(self, scores: Any, values: np.ndarray | None, labelled: np.ndarray) -> np.ndarray:
         """Class weights of a point method."""
@@ -274,8 +275,9 @@ class LabelShiftAdapter(Adapted):
             return np.divide(self._prior.known, source, out=np.zeros_like(source), where=source > 0)
         target = np.empty((0, len(source))) if values is None else np.asarray(self.calibrator_.predict_proba(scores))
         if self.method in CONFUSION:
-            counts = confusion(self._proba, self._numbers, target, hard=self.method.endswith("hard"))
-            return bbse(counts) if self.method.startswith("bbse") else rlls(counts)
+            shares = predicted(target, hard=self.method.endswith("hard"))
+            both = Confusion(self._confusion, shares, int(self._counts.sum()))
+            return bbse(both) if self.method.startswith("bbse") else rlls(both)
         given = evidence(target, source, labelled)
         warn_about_left_out(given.kept, self.classes_, given.ignored)
         found = maximum_likelihood(given)
@@ -317,11 +319,10 @@ class LabelShiftAdapter(Adapted):
             if values is not None and known is None:
                 predicted = np.asarray(self.calibrator_.predict_proba(values)).argmax(axis=1)
                 target = np.bincount(predicted, minlength=len(self.classes_))
-            source = confusion_counts(self._proba, self._numbers)
             prior = np.full(len(shape), CONCENTRATION) if known is not None else self._prior.concentration
             assert prior is not None
             length = max(each, JUDGED)
-            p, q = sample_confusion(source, target, prior, labelled, length, rng)
+            p, q = sample_confusion(self._confusion, target, prior, labelled, length, rng)
             if known is None:
                 warn_about_mixing(q)
             few = np.linspace(0, length - 1, each).round().astype(int)

@@ -35,13 +35,17 @@ class Confusion:
     n: int  # source cases
 
 
-def confusion(proba: np.ndarray, y: np.ndarray, target: np.ndarray, *, hard: bool) -> Confusion:
-    """Confusion of probabilities ``(n, C)`` of labels ``(n,)``, class numbers, and of the target's ``(N, C)``."""
+def joint(proba: np.ndarray, y: np.ndarray, *, hard: bool) -> np.ndarray:
+    """C ``(C, C)`` from probabilities ``(n, C)`` of source cases with labels ``(n,)``, class numbers."""
     k = proba.shape[1]
     if hard:
-        proba, target = np.eye(k)[proba.argmax(axis=1)], np.eye(k)[target.argmax(axis=1)]
-    joint = np.stack([proba[y == i].sum(axis=0) for i in range(k)], axis=1) / len(y)
-    return Confusion(joint, target.mean(axis=0), len(y))
+        proba = np.eye(k)[proba.argmax(axis=1)]
+    return np.stack([proba[y == i].sum(axis=0) for i in range(k)], axis=1) / len(y)
+
+
+def predicted(proba: np.ndarray, *, hard: bool) -> np.ndarray:
+    """u ``(C,)`` from probabilities ``(N, C)`` of target cases."""
+    return (np.eye(proba.shape[1])[proba.argmax(axis=1)] if hard else proba).mean(axis=0)
 
 
 def bbse(given: Confusion) -> np.ndarray:
