@@ -90,6 +90,37 @@ class ClassLabels:
     codes: np.ndarray  # (n,) column numbers
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """Probabilities that were stated of one class, and whether it came; rows of weight 0 are left out."""
+
+    outcome: np.ndarray  # (n,) float64 in {0, 1}
+    proba: np.ndarray  # (n,) float64 in [0, 1]
+    weight: np.ndarray | None  # (n,) > 0; None: each row is one case
+
+
+@dataclass(frozen=True)
+class ClassForecast:
+    """Probabilities that were stated of every class, and which of them came; rows of weight 0 are left out."""
+
+    codes: np.ndarray  # (n,) number of the column of the class that came
+    proba: np.ndarray  # (n, C) float64 in [0, 1], C >= 2
+    weight: np.ndarray | None  # (n,) > 0; None: each row is one case
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What a function calls its arguments."""
+
+    y: str = "y"
+    scores: str = "scores"
+    classes: str = "classes"
+    ask: str = "Pass classes=[...], the labels in column order, to the constructor"
+
+
+METRIC_WORDS = _Words("y_true", "y_proba", "labels", "Pass labels=[...], the labels in column order")
+
+
 def check_scores(
     scores: Any, score_kind: str, *, name: str = "scores", columns: str | int = "one", fitting: bool = True
 ) -> Scores:
@@ -186,14 +217,7 @@ def check_class_scores(
     _refuse_not_finite(array, name)
     if score_kind == "proba":
         array = _probabilities(array, name, "Divide percentages by 100, or say score_kind='logit' for logits.")
-        sums = array.sum(axis=1)
-        bad = np.flatnonzero(np.abs(sums - 1.0) > ROW_TOLERANCE)
-        if bad.size:
-            raise ScoreValueError(
-                f"rows of {name} must sum to 1 (within {ROW_TOLERANCE:g}) when score_kind='proba'; {bad.size} of "
-                f"{len(array)} do not, first {sums[bad[0]]:.6g} at row {bad[0]}. Pass the probabilities of all "
-                "classes, or say score_kind='logit' for logits."
-            )
+        _refuse_sums(array, f"{name} with score_kind='proba'", ", or say score_kind='logit' for logits")
     elif (
         fitting and (largest := float((array / 2 - array.min(axis=1, keepdims=True) / 2).max()) * 2) > LARGEST["logit"]
     ):
@@ -205,29 +229,108 @@ def check_class_scores(
 
 
 def check_class_labels(
-    y: Any, n: int, columns: int, *, classes: Sequence[Any] | None = None, names: list[str] | None = None
+    y: Any,
+    n: int,
+    columns: int,
+    *,
+    classes: Sequence[Any] | None = None,
+    names: list[str] | None = None,
+    words: _Words = _Words(),
 ) -> ClassLabels:
     """Read labels of the classes that `columns` columns stand for; which is which by `classes`, `names` or order.
 
     In this order: `classes` as given; the names of the columns, if labels are among them; the sorted labels seen, if
     there are as many; column numbers, if the labels are whole numbers from 0.
     """
-    values = label_values(y, n)
+    values = label_values(y, n, name=words.y)
     seen, inverse = np.unique(values, return_inverse=True)
     if classes is not None:
-        known = _given_classes(classes, columns)
-        where = f"classes={known.tolist()!r}"
+        known = _given_classes(classes, columns, words.classes)
+        where = f"{words.classes}={known.tolist()!r}"
     elif names is not None and {_label_text(label) for label in seen.tolist()} & set(names):
-        known = _named_classes(seen, names)
-        where = f"the columns of scores, {', '.join(names)}"
+        known = _named_classes(seen, names, words)
+        where = f"the columns of {words.scores}, {', '.join(names)}"
     else:
-        known = _classes_of_columns(seen, columns)
-        where = f"the {columns} columns of scores"
+        known = _classes_of_columns(seen, columns, words)
+        where = f"the {columns} columns of {words.scores}"
     number = {label: k for k, label in enumerate(known.tolist())}
     unknown = [label for label in seen.tolist() if label not in number]
     if unknown:
-        raise LabelValueError(f"y holds {unknown[0]!r}, which is not among {where}.")
+        raise LabelValueError(f"{words.y} holds {unknown[0]!r}, which is not among {where}.")
     return ClassLabels(known, np.array([number[label] for label in seen.tolist()])[inverse])
+
+
+def check_forecast(
+    y_true: Any,
+    y_proba: Any,
+    sample_weight: Any = None,
+    *,
+    pos_label: Any = None,
+    labels: Sequence[Any] | None = None,
+) -> Forecast:
+    """Read outcomes and the probabilities stated of the positive class: ``(n,)``, ``(n, 1)`` or pairs ``(n, 2)``.
+
+    A pair's columns are those of `labels`, by default named after the labels or of the two labels in sorted order. The
+    positive class is `pos_label`, by default the second label.
+    """
+    array = _stated(y_proba)
+    if array.ndim == 2 and array.shape[1] > 2:
+        raise ScoreValueError(
+            f"y_proba must state the probability of one class, shape (n,), (n, 1) or (n, 2), got shape {array.shape}. "
+            "Pass one class's column and whether it came, or take a metric of several classes such as class_wise_ece."
+        )
+    values = label_values(y_true, len(array), name="y_true")
+    positive, column = _positive_label(values, pos_label, labels)
+    if array.ndim == 2 and array.shape[1] == 2:
+        _positive_column(array, "y_proba")
+        names = column_names(y_proba)
+        if labels is None and names is not None and _label_text(positive) in names:
+            column = names.index(_label_text(positive))
+        if column is None:
+            raise LabelValueError(
+                f"y_true holds the single class {str(positive)!r}, and which of the two columns is its own cannot be "
+                "guessed. Pass labels=[...], the labels in column order, or the column of the positive class alone."
+            )
+        array = array[:, column]
+    return Forecast(*_present(np.asarray(values == positive, dtype=np.float64), array.reshape(-1), sample_weight))
+
+
+def check_class_forecast(
+    y_true: Any, y_proba: Any, sample_weight: Any = None, *, labels: Sequence[Any] | None = None
+) -> ClassForecast:
+    """Read outcomes and the probabilities stated of every class, ``(n, C)``; of two classes as `check_forecast` does.
+
+    The columns are those of `labels`; by default they are named after the labels, or are the sorted labels seen, or are
+    numbered by whole labels from 0.
+    """
+    array = _stated(y_proba)
+    if array.ndim == 1 or array.shape[1] <= 2:
+        read = check_forecast(y_true, y_proba, sample_weight, labels=labels)
+        pairs = np.column_stack([1.0 - read.proba, read.proba])
+        return ClassForecast(read.outcome.astype(np.intp), pairs, read.weight)
+    _refuse_sums(array, "y_proba")
+    read_labels = check_class_labels(
+        y_true, len(array), array.shape[1], classes=labels, names=column_names(y_proba), words=METRIC_WORDS
+    )
+    return ClassForecast(*_present(read_labels.codes, array, sample_weight))
+
+
+def states_several_classes(y_proba: Any) -> bool:
+    """Whether probabilities come in three columns or more."""
+    shape = np.shape(y_proba)
+    return len(shape) == 2 and shape[1] > 2
+
+
+def check_class_weights(values: Any, name: str) -> np.ndarray:
+    """One finite, nonnegative number for each class, ``(C,)``."""
+    array = _numeric(values, name, ParameterValueError)
+    if array.ndim != 1 or not array.size or not np.isfinite(array).all() or (array < 0).any():
+        shown = f"shape {array.shape}" if array.ndim != 1 or not array.size else repr(array.tolist())
+        raise ParameterValueError(
+            f"{name} must be one finite number for each class, at least 0, got {shown}. "
+            "Pass target proportion over source proportion, class by class."
+        )
+    return array
 
 
 def column_names(scores: Any) -> list[str] | None:
@@ -425,6 +528,17 @@ def _probabilities(array: np.ndarray, name: str, next_step: str) -> np.ndarray:
     return np.clip(array, 0.0, 1.0)
 
 
+def _refuse_sums(array: np.ndarray, name: str, otherwise: str = "") -> None:
+    """Rows of several classes that do not sum to 1."""
+    sums = array.sum(axis=1)
+    bad = np.flatnonzero(np.abs(sums - 1.0) > ROW_TOLERANCE)
+    if bad.size:
+        raise ScoreValueError(
+            f"rows of {name} must sum to 1 (within {ROW_TOLERANCE:g}); {bad.size} of {len(array)} do not, first "
+            f"{sums[bad[0]]:.6g} at row {bad[0]}. Pass the probabilities of all classes{otherwise}."
+        )
+
+
 def _not_pairs(array: np.ndarray) -> np.ndarray:
     """Rows of ``(n, 2)`` that do not sum to 1."""
     return np.flatnonzero(np.abs(array.sum(axis=1) - 1.0) > PAIR_TOLERANCE)
@@ -496,17 +610,17 @@ def _dates(values: np.ndarray) -> np.ndarray:
     return np.asarray(stamps)
 
 
-def _given_classes(classes: Sequence[Any], size: int = 2) -> np.ndarray:
+def _given_classes(classes: Sequence[Any], size: int = 2, name: str = "classes") -> np.ndarray:
     known = np.asarray(classes)
     if known.ndim == 1 and known.dtype.kind == "O" and known.size:
-        known = _one_type(known, "classes")
+        known = _one_type(known, name)
     if known.shape != (size,) or len(set(known.tolist())) < size:
         which = (
             "two different labels (negative, positive)"
             if size == 2
             else f"{size} different labels, one for each column"
         )
-        raise ParameterValueError(f"classes must name {which}, got {classes!r}.")
+        raise ParameterValueError(f"{name} must name {which}, got {classes!r}.")
     return known
 
 
@@ -516,10 +630,12 @@ def _label_text(label: Any) -> str:
     return str(int(label)) if is_whole else str(label)
 
 
-def _named_classes(seen: np.ndarray, names: list[str]) -> np.ndarray:
+def _named_classes(seen: np.ndarray, names: list[str], words: _Words) -> np.ndarray:
     """Labels that the columns are named after, of the type of the labels seen."""
     if len(set(names)) < len(names):
-        raise ScoreValueError(f"scores has two columns of one name ({', '.join(names)}). Name each after its class.")
+        raise ScoreValueError(
+            f"{words.scores} has two columns of one name ({', '.join(names)}). Name each after its class."
+        )
     known = {_label_text(label): label for label in seen.tolist()}
     if seen.dtype.kind in "OU":
         return np.array([known.get(name, name) for name in names], dtype=object if seen.dtype.kind == "O" else None)
@@ -527,34 +643,34 @@ def _named_classes(seen: np.ndarray, names: list[str]) -> np.ndarray:
         return np.array([known[name] if name in known else type(seen.tolist()[0])(name) for name in names])
     except ValueError:
         raise LabelValueError(
-            f"y holds {seen.tolist()[0]!r} after which a column of scores is named, but not all columns are named "
-            f"after classes ({', '.join(names)}). Pass classes=[...], the labels in column order, to the constructor."
+            f"{words.y} holds {seen.tolist()[0]!r} after which a column of {words.scores} is named, but not all "
+            f"columns are named after classes ({', '.join(names)}). {words.ask}."
         ) from None
 
 
-def _classes_of_columns(seen: np.ndarray, columns: int) -> np.ndarray:
+def _classes_of_columns(seen: np.ndarray, columns: int, words: _Words) -> np.ndarray:
     """Labels in column order, by the labels seen alone."""
     if len(seen) == columns:
         return seen
     if len(seen) > columns:
         shown = ", ".join(repr(label) for label in seen[:5].tolist())
         raise LabelValueError(
-            f"y holds {len(seen)} classes ({shown}{', ...' if len(seen) > 5 else ''}), but scores has {columns} "
-            "columns, one for each class. Pass the scores of all classes."
+            f"{words.y} holds {len(seen)} classes ({shown}{', ...' if len(seen) > 5 else ''}), but {words.scores} has "
+            f"{columns} columns, one for each class. Pass a column for each class."
         )
     if columns == 2:
-        return _complete_pair(seen, "y")
+        return _complete_pair(seen, words.y)
     if seen.dtype.kind in "iuf" and seen[0] >= 0 and seen[-1] < columns:
         return np.arange(columns).astype(np.promote_types(seen.dtype, np.min_scalar_type(columns - 1)))
     shown = ", ".join(repr(label) for label in seen[:5].tolist())
     raise LabelValueError(
-        f"y holds {len(seen)} classes ({shown}{', ...' if len(seen) > 5 else ''}) and scores has {columns} columns: "
-        "which is which cannot be guessed. Pass classes=[...], the labels in column order, to the constructor."
+        f"{words.y} holds {len(seen)} classes ({shown}{', ...' if len(seen) > 5 else ''}) and {words.scores} has "
+        f"{columns} columns: which is which cannot be guessed. {words.ask}."
     )
 
 
-def _complete_pair(seen: np.ndarray, name: str) -> np.ndarray:
-    """The other class of a sample that shows one: known for 0/1, booleans and -1/1, asked for otherwise."""
+def _known_pair(seen: np.ndarray) -> np.ndarray | None:
+    """Both classes of a sample that shows one: known for 0/1, booleans and -1/1."""
     label = seen[0]
     if seen.dtype.kind == "b":
         return np.array([False, True])
@@ -562,7 +678,101 @@ def _complete_pair(seen: np.ndarray, name: str) -> np.ndarray:
         return np.array([0, 1], dtype=seen.dtype)
     if seen.dtype.kind in "if" and label == -1:
         return np.array([-1, 1], dtype=seen.dtype)
+    return None
+
+
+def _complete_pair(seen: np.ndarray, name: str) -> np.ndarray:
+    """Both classes of a sample that shows one, asked for where they are not known."""
+    pair = _known_pair(seen)
+    if pair is not None:
+        return pair
     raise LabelValueError(
         f"{name} holds the single class {seen.tolist()[0]!r}, and the other one cannot be guessed. "
         "Pass classes=[negative, positive] to the constructor, or add cases of the other class."
     )
+
+
+def _stated(y_proba: Any) -> np.ndarray:
+    """Probabilities of a forecast: one or two dimensions, at least a row, in [0, 1]."""
+    array = _numeric(y_proba, "y_proba")
+    if array.ndim not in (1, 2) or not array.size:
+        raise ScoreValueError(
+            f"y_proba must have shape (n,) or (n, n_classes) with at least one row, got shape {array.shape}. "
+            "Pass one row for each case."
+        )
+    low, high = array.min(), array.max()
+    if low >= 0 and high <= 1:
+        return array
+    _refuse_not_finite(array, "y_proba")
+    return _probabilities(
+        array, "y_proba", "Divide percentages by 100; scores that state no probability need a calibrator first."
+    )
+
+
+def _present(
+    outcome: np.ndarray, proba: np.ndarray, sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Outcomes, probabilities and weights of the rows whose weight is not 0."""
+    weight = check_sample_weight(sample_weight, len(outcome))
+    if weight is None or weight.all():
+        return outcome, proba, weight
+    used = weight > 0
+    return outcome[used], proba[used], weight[used]
+
+
+def _two_labels(values: np.ndarray) -> np.ndarray:
+    """The labels of a binary outcome, sorted."""
+    if values.dtype.kind in "biuf":  # ten million rows need no sort
+        low, high = values.min(), values.max()
+        if ((values == low) | (values == high)).all():
+            return np.unique(np.array([low, high]))
+    seen = np.unique(values)
+    if len(seen) > 2:
+        shown = ", ".join(repr(label) for label in seen[:5].tolist())
+        raise LabelValueError(
+            f"y_true must hold two classes, got {len(seen)} ({shown}{', ...' if len(seen) > 5 else ''}). "
+            "Compare one class with the rest, or pass the probabilities of every class to a metric that takes them."
+        )
+    return seen
+
+
+def _positive_label(values: np.ndarray, pos_label: Any, labels: Sequence[Any] | None) -> tuple[Any, int | None]:
+    """The label of the positive class, and its column in a pair where that is known."""
+    seen = _two_labels(values)
+    known: np.ndarray | None = None
+    if labels is not None:
+        known = _given_classes(labels, name="labels")
+    elif len(seen) == 2:
+        known = seen
+    elif pos_label is not None and pos_label != seen[0]:
+        known = _with_seen(pos_label, seen)
+    else:
+        known = _known_pair(seen)
+    if known is None:
+        if pos_label is not None:
+            return seen[0], None
+        raise LabelValueError(
+            f"y_true holds the single class {seen.tolist()[0]!r}, and the other one cannot be guessed. "
+            "Pass pos_label, the label of the positive class."
+        )
+    unknown = [label for label in seen.tolist() if label not in known.tolist()]
+    if unknown:
+        raise LabelValueError(f"y_true holds {unknown[0]!r}, which is not among labels={known.tolist()!r}.")
+    if pos_label is None:
+        return known[1], 1
+    column = [k for k in (0, 1) if known[k] == pos_label]
+    if not column:
+        raise ParameterValueError(
+            f"pos_label must be one of the labels {known.tolist()!r}, got {pos_label!r}. "
+            "Pass the label whose probability y_proba states."
+        )
+    return known[column[0]], column[0]
+
+
+def _with_seen(pos_label: Any, seen: np.ndarray) -> np.ndarray:
+    """The single label that was seen and another of its kind, sorted."""
+    if _label_kind(seen.tolist()[0]) is not _label_kind(pos_label):
+        raise ParameterValueError(
+            f"pos_label must be a label of the kind that y_true holds, such as {seen.tolist()[0]!r}, got {pos_label!r}."
+        )
+    return np.unique(np.array([seen[0], pos_label], dtype=seen.dtype if seen.dtype.kind == "O" else None))
