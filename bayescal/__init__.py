@@ -13,7 +13,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# public name -> module that defines it; a module maps to itself
+# public name -> module that defines it
 _PUBLIC = {
     "PlattCalibrator": "calibrators.platt",
     "BetaCalibrator": "calibrators.beta",
@@ -29,6 +29,7 @@ _PUBLIC = {
     "build_model": "registry",
     "load": "calibrators.files",
     "LabelShiftAdapter": "label_shift.adapter",
+    "CASIMACClassifier": "casimac.classifier",
     "miscalibration": "evaluation.miscalibration",
     "plot_reliability": "plots.reliability",
     "plot_calibration_map": "plots.calibration_map",
@@ -44,14 +45,15 @@ _PUBLIC = {
     "ParameterValueError": "validation",
     "FileFormatError": "validation",
 }
-_MODULES = ("datasets", "pav", "priors")
+# public name of a module -> where it is
+_MODULES = {"datasets": "datasets", "metrics": "evaluation.metrics", "pav": "pav", "priors": "priors"}
 
 __all__ = ["__version__", *_PUBLIC, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
+        return import_module(f"{__name__}.{_MODULES[name]}")
     if name in _PUBLIC:
         value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
         globals()[name] = value

@@ -315,6 +315,26 @@ def check_class_forecast(
     return ClassForecast(*_present(read_labels.codes, array, sample_weight))
 
 
+def check_grid_forecast(y_true: Any, scores: Any, sample_weight: Any = None, *, pos_label: Any = None) -> Forecast:
+    """Read outcomes and M scores in [0, 1] of each case, ``(n, M)`` or ``(n,)``; `proba` is ``(n, M)``."""
+    array = _stated(scores, "scores", "Take the distribution function of the training scores for scores of any range.")
+    values = label_values(y_true, len(array), name="y_true")
+    positive, _ = _positive_label(values, pos_label, None)
+    outcome = np.asarray(values == positive, dtype=np.float64)
+    return Forecast(*_present(outcome, array.reshape(len(array), -1), sample_weight))
+
+
+def check_estimates(values: Any, n: int) -> np.ndarray:
+    """What a function given by the user says of n points: probabilities ``(n,)``, or of both classes ``(n, 2)``."""
+    array = _stated(values, "predict_proba(centres)", "Return probabilities.")
+    if array.shape not in ((n,), (n, 1), (n, 2)):
+        raise ScoreValueError(
+            f"predict_proba must return shape ({n},) or ({n}, 2) for {n} centres of cells, got {array.shape}. "
+            "Pass predict_proba of a calibrator that is fitted to these scores."
+        )
+    return _positive_column(array, "predict_proba(centres)") if array.shape == (n, 2) else array.reshape(-1)
+
+
 def states_several_classes(y_proba: Any) -> bool:
     """Whether probabilities come in three columns or more."""
     shape = np.shape(y_proba)
@@ -692,21 +712,23 @@ def _complete_pair(seen: np.ndarray, name: str) -> np.ndarray:
     )
 
 
-def _stated(y_proba: Any) -> np.ndarray:
-    """Probabilities of a forecast: one or two dimensions, at least a row, in [0, 1]."""
-    array = _numeric(y_proba, "y_proba")
+def _stated(
+    values: Any,
+    name: str = "y_proba",
+    next_step: str = "Divide percentages by 100; scores that state no probability need a calibrator first.",
+) -> np.ndarray:
+    """Numbers in [0, 1] of one or two dimensions, at least a row."""
+    array = _numeric(values, name)
     if array.ndim not in (1, 2) or not array.size:
         raise ScoreValueError(
-            f"y_proba must have shape (n,) or (n, n_classes) with at least one row, got shape {array.shape}. "
+            f"{name} must have one dimension or two and at least one row, got shape {array.shape}. "
             "Pass one row for each case."
         )
     low, high = array.min(), array.max()
     if low >= 0 and high <= 1:
         return array
-    _refuse_not_finite(array, "y_proba")
-    return _probabilities(
-        array, "y_proba", "Divide percentages by 100; scores that state no probability need a calibrator first."
-    )
+    _refuse_not_finite(array, name)
+    return _probabilities(array, name, next_step)
 
 
 def _present(

@@ -209,7 +209,7 @@ def miscalibration(calibrator: Calibrator, scores: Any = None, *, ci_prob: float
     q = _curves(calibrator, points)
     stated = expit(points) if calibrator.score_kind == "logit" else points
     measures = {
-        **_distances(stated, q, weight),
+        **distances(stated, q, weight),
         **_logistic_measures(_log_odds(points, calibrator.score_kind), q, weight),
     }
     chains, draws = calibrator._draw_shape
@@ -230,24 +230,29 @@ def _log_odds(scores: np.ndarray, score_kind: str) -> np.ndarray:
 
 
 def _points(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct scores and the cases at each; beyond `MAX_POINTS`, groups of neighbours, and both ends alone.
-
-    Groups are cut at equal steps of the mean of two shares, that of the cases and that of the range of log-odds: none
-    holds more than 2 / `MAX_POINTS` of either.
-    """
+    """Distinct scores and the cases at each; beyond `MAX_POINTS`, groups of neighbours."""
     used = weight > 0
     distinct, inverse = np.unique(scores[used], return_inverse=True)
     totals = np.bincount(inverse, weights=weight[used])
     if len(distinct) <= MAX_POINTS:
         return distinct, totals
+    group = point_groups(distinct, totals, score_kind)
+    mass = np.bincount(group, weights=totals)
+    return np.bincount(group, weights=totals * distinct) / mass, mass
+
+
+def point_groups(distinct: np.ndarray, totals: np.ndarray, score_kind: str) -> np.ndarray:
+    """Number of the group, `MAX_POINTS` at most, of each of many rising scores with `totals` cases; both ends alone.
+
+    Groups are cut at equal steps of the mean of two shares, that of the cases and that of the range of log-odds: none
+    holds more than 2 / `MAX_POINTS` of either.
+    """
     log_odds = _log_odds(distinct, score_kind)
     cases = (np.cumsum(totals) - 0.5 * totals) / totals.sum()
     width = (log_odds - log_odds[0]) / max(log_odds[-1] - log_odds[0], np.finfo(float).tiny)
     group = 1 + (0.5 * (cases + width) * (MAX_POINTS - 2)).astype(int)
     group[0], group[-1] = 0, MAX_POINTS - 1
-    group = np.unique(group, return_inverse=True)[1]
-    mass = np.bincount(group, weights=totals)
-    return np.bincount(group, weights=totals * distinct) / mass, mass
+    return np.unique(group, return_inverse=True)[1]
 
 
 def _curves(calibrator: Calibrator, points: np.ndarray) -> np.ndarray:
@@ -260,8 +265,8 @@ def _curves(calibrator: Calibrator, points: np.ndarray) -> np.ndarray:
     return q
 
 
-def _distances(stated: np.ndarray, q: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
-    """The measures of q - s, ``(draws,)`` each."""
+def distances(stated: np.ndarray, q: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
+    """The measures of q - s, ``(draws,)`` each, of curves q ``(draws, m)`` at m stated probabilities."""
     share = weight / weight.sum()
     found: dict[str, np.ndarray] = {name: np.empty(len(q)) for name in ("ici", "e50", "e90", "emax")}
     for rows in _blocks(q):
@@ -289,14 +294,32 @@ def _logistic_measures(log_odds: np.ndarray, q: np.ndarray, weight: np.ndarray) 
     if len(log_odds) == 1:
         undefined = np.full(len(q), np.nan)
         return {"slope": undefined, "intercept": undefined, "in_the_large": in_the_large}
-    centre = share @ log_odds
-    spread = np.sqrt(share @ (log_odds - centre) ** 2)
-    design = np.column_stack([one, (log_odds - centre) / spread])
+    line = StandardisedLine.of(log_odds, share)
     # least squares on the curve's log-odds: exact where the curve is a line in them
-    start = logit(q) @ (design * share[:, None])
-    fitted = logistic_fits(design, np.zeros(len(log_odds)), q, share, start)
-    slope = fitted[:, 1] / spread
-    return {"slope": slope, "intercept": fitted[:, 0] - slope * centre, "in_the_large": in_the_large}
+    start = logit(q) @ (line.design * share[:, None])
+    intercept, slope = line.coefficients(logistic_fits(line.design, np.zeros(len(log_odds)), q, share, start))
+    return {"slope": slope, "intercept": intercept, "in_the_large": in_the_large}
+
+
+@dataclass(frozen=True)
+class StandardisedLine:
+    """Intercept and slope in log-odds that are moved and scaled to mean 0 and variance 1."""
+
+    design: np.ndarray  # (m, 2)
+    centre: float
+    spread: float
+
+    @classmethod
+    def of(cls, log_odds: np.ndarray, share: np.ndarray) -> "StandardisedLine":
+        """Of m log-odds that are not all equal and their shares of the cases."""
+        centre = float(share @ log_odds)
+        spread = float(np.sqrt(share @ (log_odds - centre) ** 2))
+        return cls(np.column_stack([np.ones(len(log_odds)), (log_odds - centre) / spread]), centre, spread)
+
+    def coefficients(self, fitted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Intercept and slope in the log-odds themselves, ``(draws,)`` each."""
+        slope = fitted[:, 1] / self.spread
+        return fitted[:, 0] - slope * self.centre, slope
 
 
 def logistic_fits(
