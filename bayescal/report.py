@@ -76,7 +76,7 @@ def summarise(
         the fit is None; what cannot be computed is None too.
     """
     posterior, several = not calibrator._is_point, len(source.scores) > 1
-    return _plain(
+    return plain_values(
         {
             "schema": SCHEMA,
             "data": _data_facts(calibrator, source),
@@ -158,26 +158,35 @@ def render_report(summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> s
     str
         The page; whatever came from the user is escaped in it.
     """
-    environment = jinja2.Environment(
+    images = {name.removesuffix(".png"): base64.b64encode(png).decode() for name, png in figures.items()}
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            **summary,
+            images=images,
+            digits=digits_of(summary),
+            score_kind_words=SCORE_KIND_WORDS[summary["data"]["score_kind"]],
+        )
+    )
+
+
+def environment() -> jinja2.Environment:
+    """The templates, with the filters that they use."""
+    found = jinja2.Environment(
         loader=jinja2.PackageLoader("bayescal"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    found.filters |= {
         "general": format_general,
         "number": format_number,
         "percent": format_percent,
         "title_of": title_of,
     }
-    images = {name.removesuffix(".png"): base64.b64encode(png).decode() for name, png in figures.items()}
-    return environment.get_template("report.html.j2").render(
-        **summary,
-        images=images,
-        digits=digits_of(summary),
-        score_kind_words=SCORE_KIND_WORDS[summary["data"]["score_kind"]],
-    )
+    return found
 
 
 def title_of(measure: str) -> str:
@@ -401,12 +410,12 @@ def _diagnostics(calibrator: Calibrator) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
     """Python's own types, and None for what is not finite."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain_values(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain_values(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):

@@ -17,7 +17,7 @@ from scipy.stats import norm
 import bayescal as bc
 from bayescal.calibrators.base import Calibrator
 from bayescal.registry import CALIBRATORS
-from bayescal.report import Source, _plain, _round_scores, draw_figures, format_number, render_report, summarise
+from bayescal.report import Source, _round_scores, draw_figures, format_number, plain_values, render_report, summarise
 
 NASTY = "$\\frac{$ <script>alert('1')</script> & \"x\" {{ 7*7 }}"
 VOID = {"meta", "img", "br"}
@@ -145,7 +145,7 @@ def test_stacking_is_the_comparison_best_first(stacked: Calibrator) -> None:
 
 def test_what_is_not_finite_is_null() -> None:
     values = {"a": float("nan"), "b": [np.float64("inf"), np.int64(3)], 1: (True, np.bool_(False), "NaN", None)}
-    assert _plain(values) == {"a": None, "b": [None, 3], "1": [True, False, "NaN", None]}
+    assert plain_values(values) == {"a": None, "b": [None, 3], "1": [True, False, "NaN", None]}
 
 
 def test_undefined_measures_are_null_and_said() -> None:

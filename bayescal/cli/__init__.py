@@ -35,6 +35,18 @@ class Inference(StrEnum):
     point = "point"
 
 
+class ShiftMethod(StrEnum):
+    """How class proportions are found."""
+
+    bayes = "bayes"
+    em = "em"
+    bbse_hard = "bbse-hard"
+    bbse_soft = "bbse-soft"
+    rlls_hard = "rlls-hard"
+    rlls_soft = "rlls-soft"
+    bayes_confusion = "bayes-confusion"
+
+
 _READS = {"one": "1 score", "several": "2+ scores", "any": "1+ scores", "classes": "2+ classes"}
 
 OutFolder = Annotated[
@@ -142,7 +154,8 @@ def fit(
         from bayescal.cli import work
 
         if inference is Inference.point:
-            _refuse_sampler_options(context)
+            sampler = ("ci_prob", "seed", "draws", "chains", "tune")
+            _refuse(context, sampler, "--inference point, which draws nothing")
         options = work.FitOptions(
             score=tuple(score),
             label=label,
@@ -200,8 +213,91 @@ def predict(
 
 
 @app.command()
+def shift(
+    context: typer.Context,
+    source: Annotated[str, typer.Option(metavar="CSV", help="Labelled cases; - is standard input.")],
+    target: Annotated[
+        str, typer.Option(metavar="CSV", help="Cases of another place, without labels; - is standard input.")
+    ],
+    scores: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN,COLUMN,...",
+            help="Columns with the score of each class, alike in both tables; or one column for two classes.",
+        ),
+    ],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the source with the observed class.")],
+    method: Annotated[ShiftMethod, typer.Option(help="How the proportions are found.")] = ShiftMethod.bayes,
+    calibrator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A method of `bayescal models`, or none: the scores are calibrated.  "
+            "[default: bias-corrected-temperature; platt for one column]",
+        ),
+    ] = None,
+    score_kind: Annotated[
+        ScoreKind, typer.Option(help="Probabilities that sum to 1, or logits; raw is for one column.")
+    ] = ScoreKind.proba,
+    inference: Annotated[
+        Inference, typer.Option(help="Of the calibrator; point is for the methods other than bayes.")
+    ] = Inference.nuts,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL,LABEL,...",
+            help="Labels in the order of the columns.  [default: by the names of the columns, else in sorted order]",
+        ),
+    ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER,...",
+            help="Known proportions of the target, which sum to 1, or Dirichlet concentrations.  [default: 0.5]",
+        ),
+    ] = None,
+    conservative: Annotated[
+        bool, typer.Option("--conservative", help="Wider intervals: source proportions from the labels alone.")
+    ] = False,
+    ci_prob: Annotated[float, typer.Option(help="Posterior probability of the credible intervals.")] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same numbers.")] = 0,
+    draws: Annotated[int, typer.Option(min=1, help="Posterior draws of the proportions.")] = 1000,
+    out: OutFolder = "bayescal-shift",
+) -> None:
+    """Find how frequent each class is in another place, and adapt its probabilities.
+
+    Writes adapted.csv (the target's rows with mean, lower, upper of each class), shift.nc, priors.png, report.html and
+    summary.json, all of them or none.
+    """
+    with exit_codes():
+        from bayescal.cli import shift_work as work
+
+        if not method.value.startswith("bayes"):
+            _refuse(context, ("ci_prob", "draws"), f"--method {method.value}, which has no posterior")
+        options = work.ShiftOptions(
+            scores=work.split_names(scores),
+            label=label,
+            method=method.value,
+            calibrator=calibrator,
+            score_kind=score_kind.value,
+            inference=inference.value,
+            classes=None if classes is None else work.split_names(classes),
+            prior=None if prior is None else work.split_numbers(prior),
+            conservative=conservative,
+            ci_prob=ci_prob,
+            seed=seed,
+            draws=draws,
+        )
+        summary = work.shift_files(source, target, options, out)
+        from bayescal.cli import shift_report
+
+        shift_report.show(summary, out)
+        _leave(summary)
+
+
+@app.command()
 def models() -> None:
-    """List the methods, one line each, and what each reads; those of 2+ classes are for Python alone."""
+    """List the methods, one line each, and what each reads; those of 2+ classes are for `shift` and Python."""
     with exit_codes():
         from bayescal.registry import CALIBRATORS
 
@@ -214,12 +310,11 @@ def _leave(summary: dict[str, Any]) -> None:
         raise typer.Exit(3)
 
 
-def _refuse_sampler_options(context: typer.Context) -> None:
+def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
+    """Refuse options that were given and have no meaning."""
     from bayescal.validation import ParameterValueError
 
-    for name in ("ci_prob", "seed", "draws", "chains", "tune"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise ParameterValueError(
-                f"--{name.replace('_', '-')} has no meaning with --inference point, which draws nothing; leave it out."
-            )
+    for name in names:
+        given = context.get_parameter_source(name)
+        if given is not None and given.name == "COMMANDLINE":
+            raise ParameterValueError(f"--{name.replace('_', '-')} has no meaning with {why}; leave it out.")

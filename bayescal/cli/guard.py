@@ -16,13 +16,16 @@ TERMINATED = 143  # 128 + SIGTERM
 CLOSED_PIPE = 141  # 128 + SIGPIPE
 
 # The library's words for a setting, to be said as an option of the command line.
-_SETTING = re.compile(r"\b(score_kind|inference|draws|tune|chains|ci_prob)='?(\w+(?:\.\d+)?)'?")
+_SETTING = re.compile(r"\b(score_kind|inference|method|draws|tune|chains|ci_prob)='?([\w-]+(?:\.\d+)?)'?")
 _COLUMN = re.compile(r"\bscore column (\d+)")
 # Its advice that takes Python, for somebody who has none at hand.
 _IN_PYTHON = {
     ", and look at az.plot_trace_dist(calibrator.idata_)": "",
     "Give tighter priors (priors=...) or more tune steps (tune=2000)": (
         "Fit with more tune steps (tune=2000), or in Python with tighter priors"
+    ),
+    "Pass classes=[...], the labels in column order, to the constructor": (
+        "Give --classes LABEL,LABEL,..., the labels in the order of the columns"
     ),
 }
 
@@ -57,8 +60,14 @@ def _terminate(number: int, frame: object) -> None:
     raise SystemExit(TERMINATED)
 
 
+class Texts(list[str]):
+    """Warnings as lines, and whether none of them says that a sampler did not converge."""
+
+    converged = True
+
+
 @contextmanager
-def collected_warnings(columns: Sequence[str]) -> Iterator[list[str]]:
+def collected_warnings(columns: Sequence[str]) -> Iterator[Texts]:
     """Print bayescal's warnings as lines on standard error, and collect them; all others take their usual way.
 
     Where they number one of several score columns, they are given its name.
@@ -66,13 +75,14 @@ def collected_warnings(columns: Sequence[str]) -> Iterator[list[str]]:
     from bayescal.validation import CalibrationWarning, ConvergenceWarning
 
     ours = (CalibrationWarning, ConvergenceWarning)
-    texts: list[str] = []
+    texts = Texts()
     with warnings.catch_warnings(record=True) as caught:
         for category in ours:
             warnings.simplefilter("always", category)
         yield texts
     for warning in caught:
         if isinstance(warning.message, ours):
+            texts.converged &= not isinstance(warning.message, ConvergenceWarning)
             words = _COLUMN.sub(lambda match: f"score column {columns[int(match[1])]!r}", _words(warning.message))
             texts.append(in_options(words))
             say(f"warning: {texts[-1]}")

@@ -23,7 +23,7 @@ SCORES_SHOWN = 6
 
 def introduce_demo() -> None:
     """Say what the demonstration is about."""
-    _say(
+    tell(
         "Rain at Niamey, Niger, on 92 days of 2016, and four forecasts of its probability "
         "(licence and source: see bayescal/data/README.md)."
     )
@@ -32,9 +32,9 @@ def introduce_demo() -> None:
 def introduce_demo_fit(scores: tuple[str, ...]) -> None:
     """Say what one fit of the demonstration is about."""
     if len(scores) == 1:
-        _say(f"\nFirst `{scores[0]}` alone, the share of the members of the raw ECMWF ensemble that rain:")
+        tell(f"\nFirst `{scores[0]}` alone, the share of the members of the raw ECMWF ensemble that rain:")
     else:
-        _say(
+        tell(
             "\nThen all four at once: `ens`; `emos`, its statistical correction; `logistic`, learned from past days; "
             "`epc`, the climatology of the season:"
         )
@@ -46,15 +46,15 @@ def show_fit(summary: dict[str, Any], out: str) -> None:
     kind = SCORE_KIND_WORDS[data["score_kind"]]
     names = [score["name"] for score in data["scores"]]
     several = len(names) > 1
-    _say(
+    tell(
         f"{data['cases']:g} cases of {data['file']}: {data['positives']:g} with {data['label']} = {data['positive']}, "
         f"{data['negatives']:g} with {data['negative']}. "
         f"Score{'s' if several else ''} {', '.join(names)}, {'each ' if several else ''}read as {kind}."
     )
     if settings["inference"] == "point":
-        _say(f"Method {settings['method']}, point estimate: no intervals.")
+        tell(f"Method {settings['method']}, point estimate: no intervals.")
     else:
-        _say(
+        tell(
             f"Method {settings['method']}, {settings['chains']} chains of {settings['draws']} draws, "
             f"seed {settings['seed']}."
         )
@@ -66,21 +66,21 @@ def show_fit(summary: dict[str, Any], out: str) -> None:
         _show_map(summary)
     if summary["stacking"] is not None:
         weights = ", ".join(f"{row['method']} {format_number(row['weight'])}" for row in summary["stacking"])
-        _say(f"Stacking weights: {weights}.")
+        tell(f"Stacking weights: {weights}.")
     if summary["diagnostics"] is not None:
         verdict = summary["diagnostics"]["verdict"]
         # the reason for any other verdict has been said as a warning
-        _say(
+        tell(
             f"Convergence {verdict}: {summary['diagnostics']['message'] if verdict == 'passed' else 'see the warning.'}"
         )
     pictures = "surface.png" if several else "two pictures"
-    _say(f"Written to {out}: report.html (read this), calibrated.csv, posterior.nc, summary.json, {pictures}.")
+    tell(f"Written to {out}: report.html (read this), calibrated.csv, posterior.nc, summary.json, {pictures}.")
 
 
 def _show_miscalibration(summary: dict[str, Any]) -> None:
     level, digits = format_percent(summary["settings"]["ci_prob"]), digits_of(summary)
     rows = {row["measure"]: row for row in summary["miscalibration"]}
-    _print_table(
+    print_table(
         "How miscalibrated the raw score was",
         ["measure", "mean", f"{level} interval", "meaning"],
         [
@@ -120,7 +120,7 @@ def _print_answers(
     """A table of probabilities, with their intervals if there are any, to the right of the cells."""
     digits, with_interval = digits_of(summary), summary["settings"]["inference"] == "nuts"
     level = [f"{format_percent(summary['settings']['ci_prob'])} interval"] if with_interval else []
-    _print_table(
+    print_table(
         title,
         [*header, "probability", *level],
         [
@@ -136,16 +136,18 @@ def _interval(row: dict[str, Any], digits: int) -> str:
     return f"{format_number(row['lower'], digits)} to {format_number(row['upper'], digits)}"
 
 
-def _print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+def print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """A table; whatever came from the user is no markup."""
     table = Table(title=Text(title), title_justify="left")
     for name in header:
-        table.add_column(Text(name), justify="left" if name in ("measure", "meaning") else "right")
+        table.add_column(Text(name), justify="left" if name in ("measure", "meaning", "class", "column") else "right")
     for row in rows:
         table.add_row(*map(Text, row))
     _console().print(table)
 
 
-def _say(text: str) -> None:
+def tell(text: str) -> None:
+    """A line, or several if it is long."""
     _console().print(Text(text))  # Text: names from the user are no markup
 
 

@@ -82,12 +82,12 @@ def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
     columns = [*options.score, *([options.weight] if options.weight is not None else [])]
     for name in OUTPUTS:
         check_not_read(Path(out) / name, path)
-    table = _read_rows(path, columns, options.label)
+    table = read_rows(path, columns, options.label)
     classes = _classes(table, options)
     names = table.columns[: len(options.score)]
     scores = pd.DataFrame(table.scores[:, : len(names)], columns=list(names))
     weight = table.scores[:, -1] if options.weight is not None else None
-    with _located(table):
+    with located(table):
         for name in names:
             check_scores(scores[name], options.score_kind, name=f"score column {name!r}")
         check_scores(scores, options.score_kind, columns="several" if len(names) > 1 else "one")
@@ -97,7 +97,7 @@ def fit_file(path: str, options: FitOptions, out: str) -> dict[str, Any]:
         from bayescal.report import Source, draw_figures, render_report, summarise
 
         calibrator = _unfitted(options, classes)
-        with _located(table), collected_warnings(names) as messages:
+        with located(table), collected_warnings(names) as messages:
             calibrator.fit(scores, table.labels, weight)
         results = _results(calibrator, scores, options.ci_prob)
         source = Source(
@@ -132,6 +132,10 @@ def predict_file(
     check_output(out)
     check_not_read(out, path, model)
     calibrator = load(model)
+    if not hasattr(calibrator, "_columns"):
+        raise ParameterValueError(
+            f"{model} adapts to another place, which `bayescal shift` does from the tables; use bc.load in Python."
+        )
     if calibrator._columns == "classes":
         raise ParameterValueError(
             f"{model} calibrates several classes, which `bayescal predict` does not write; use bc.load in Python."
@@ -141,8 +145,8 @@ def predict_file(
             f"{'--threshold' if ci_prob is None else '--ci-prob'} needs posterior draws, and {model} holds a point "
             "estimate; leave it out, or fit with --inference nuts."
         )
-    table = _read_rows(path, _columns_of(calibrator, model, score), None)
-    with _located(table):
+    table = read_rows(path, _columns_of(calibrator, model, score), None)
+    with located(table):
         results = _results(calibrator, table.scores, 0.9 if ci_prob is None else ci_prob)
         if threshold is not None:
             results["exceedance"] = calibrator.predict_exceedance(table.scores, threshold)[:, 1]
@@ -172,7 +176,8 @@ def _columns_of(calibrator: "Calibrator", model: str, given: tuple[str, ...]) ->
     return fitted if by_name else list(given)
 
 
-def _read_rows(path: str, columns: list[str], label: str | None) -> Table:
+def read_rows(path: str, columns: list[str], label: str | None) -> Table:
+    """A table with at least one row."""
     table = read_table(path, score_columns=columns, label_column=label)
     if not len(table.scores):
         raise TableError(f"{table.source} has a header and no rows; give at least one.")
@@ -252,7 +257,7 @@ def _results(calibrator: "Calibrator", scores: Any, ci_prob: float) -> pd.DataFr
 
 
 @contextmanager
-def _located(table: Table) -> Iterator[None]:
+def located(table: Table) -> Iterator[None]:
     """Say the line of the file where an error says the row of an array."""
     try:
         yield

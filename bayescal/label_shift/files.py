@@ -57,6 +57,8 @@ def restore(tree: "xr.DataTree") -> LabelShiftAdapter:
     else:
         ad.calibrator_ = Calibrated()
         ad.calibrator_.classes_ = np.array(state["classes"], dtype=np.dtype(state["classes_dtype"]))
+        if state["given"]:
+            ad.calibrator = Calibrated(list(ad.calibrator_.classes_))
     ad.classes_ = np.asarray(ad.calibrator_.classes_)
     ad._prior = read_prior(ad.prior, ad.classes_)
     ad._entropy = [int(word) for word in state["entropy"]]
@@ -93,6 +95,7 @@ def _state(adapter: LabelShiftAdapter) -> dict[str, Any]:
         "parameters": parameters,
         "classes": words,
         "classes_dtype": dtype,
+        "given": adapter.calibrator is not None,
         "frozen": isinstance(adapter.calibrator, FrozenEstimator),
         "calibrator_seed": seed,
         "entropy": [str(word) for word in adapter._entropy],
