@@ -9,6 +9,7 @@ Every field is a number whose metadata says its scale and the reason for its def
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [  # noqa: F822 (see __getattr__)
     "BernsteinSurfacePriors",
     "BetaPriors",
     "BiasCorrectedTemperaturePriors",
+    "CASIMACPriors",
     "CopulaPriors",
     "IsotonicPriors",
     "NoBiasVectorPriors",
@@ -92,6 +94,8 @@ class Priors:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "CASIMACPriors":  # of a classifier of features, which is no calibrator of the registry
+        return import_module("bayescal.casimac.settings").CASIMACPriors
     if name.endswith("Priors"):
         from bayescal.registry import CALIBRATORS
 

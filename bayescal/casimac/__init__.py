@@ -1,0 +1,1 @@
+"""Calibrated simplex-mapping classification: geometry, neighbours, latent Gaussian process, classifier."""

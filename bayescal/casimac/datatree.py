@@ -1,0 +1,46 @@
+"""The DataTree of a fit, assembled when it is asked for."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from bayescal import __version__
+from bayescal.calibrators.datatree import dataset
+from bayescal.casimac.transformations import describe
+
+if TYPE_CHECKING:
+    from bayescal.casimac.classifier import CASIMACClassifier
+
+
+def build_datatree(classifier: "CASIMACClassifier") -> xr.DataTree:
+    """Groups posterior, sample_stats, observed_data (class numbers) and constant_data (weights of transformations).
+
+    There is no log_likelihood: the labels take part through the latents of their neighbours, and have no likelihood of
+    their own. ``transformations_.attrs["loo_log_loss"]`` is the leave-one-out log loss.
+    """
+    posterior, chosen = classifier._posterior, classifier._chosen
+    assert posterior is not None and chosen is not None
+    g = posterior.draws["transformation"]
+    described = [describe(pull) for pull in chosen.pulls]
+    values = {name: value.copy() for name, value in posterior.draws.items()}
+    values |= {name: np.array([pull[name] for pull in described])[g] for name in described[0]}
+    chains, draws = g.shape
+    coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    cases = {"obs": np.arange(len(classifier._codes))}
+    groups = {
+        "posterior": dataset(values, ("chain", "draw"), coords),
+        "sample_stats": dataset(posterior.sampled.statistics, ("chain", "draw"), coords).copy(deep=True),
+        "observed_data": dataset({"y": classifier._codes.copy()}, ("obs",), cases),
+        "constant_data": dataset({"weight": chosen.weight.copy()}, (), {"weight_dim_1": chosen.spreads.copy()}).rename(
+            weight_dim_0="transformation", weight_dim_1="spread"
+        ),
+    }
+    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
+    tree.attrs = {
+        "inference_library": "bayescal",
+        "inference_library_version": __version__,
+        "calibrator": "casimac",
+        "classes": [str(label) for label in classifier.classes_],
+    }
+    return tree
