@@ -162,7 +162,9 @@ def debiased_ece(
 
     Notes
     -----
-    With ``"l2"``, a bin of one case or less cannot tell how its share varies and counts as 0.
+    ``"l1"`` takes away some of the bias: of what chance adds to the ECE of a calibrated forecast, ``2 - sqrt(2)``, or
+    59 %, remains. The squared error before the maximum with 0 is unbiased. With ``"l2"``, a bin of one case or less
+    cannot tell how its share varies and counts as 0.
 
     References
     ----------

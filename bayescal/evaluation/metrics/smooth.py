@@ -215,21 +215,38 @@ def _curve_points(
 
 
 def _local_quadratic(x: np.ndarray, y: np.ndarray, weight: np.ndarray, span: float) -> np.ndarray:
-    """Local quadratic regression of y on rising x, at x."""
-    target = span * weight.sum() * (1.0 - 1e-12)
+    """Local quadratic regression of y on strictly rising x, at x."""
+    farthest = _neighbourhoods(x, weight, span)
     fitted = np.empty(len(x))
     size = max(1, 2**18 // len(x))
-    for start in range(0, len(x), size):
-        at = x[start : start + size, None]
-        distance = np.abs(x - at)
-        order = np.argsort(distance, axis=1)
-        last = np.argmax(np.cumsum(weight[order], axis=1) >= target, axis=1)
-        farthest = np.take_along_axis(distance, np.take_along_axis(order, last[:, None], axis=1), axis=1)
-        u = np.divide(x - at, farthest, out=np.full(distance.shape, 2.0), where=farthest > 0)
-        u[distance == 0] = 0.0
-        kernel = weight * np.clip(1.0 - np.abs(u) ** 3, 0.0, None) ** 3
-        moments = np.stack([(kernel * u**k).sum(axis=1) for k in range(5)], axis=1)
-        products = np.stack([(kernel * u**k) @ y for k in range(3)], axis=1)
+    for rows in (slice(start, start + size) for start in range(0, len(x), size)):
+        u = x - x[rows, None]
+        alone = farthest[rows] == 0  # a neighbourhood of one point
+        u = np.where(alone[:, None], np.where(u == 0, 0.0, 2.0), u / np.where(alone, 1.0, farthest[rows])[:, None])
+        weighted = weight * np.clip(1.0 - np.abs(u) ** 3, 0.0, None) ** 3
+        moments, products = np.empty((len(u), 5)), np.empty((len(u), 3))
+        for k in range(5):
+            moments[:, k] = weighted.sum(axis=1)
+            if k < 3:
+                products[:, k] = weighted @ y
+            weighted *= u
         normal = moments[:, np.add.outer(np.arange(3), np.arange(3))]
-        fitted[start : start + size] = (np.linalg.pinv(normal, SINGULAR, hermitian=True)[:, 0] * products).sum(axis=1)
+        fitted[rows] = (np.linalg.pinv(normal, SINGULAR, hermitian=True)[:, 0] * products).sum(axis=1)
     return fitted
+
+
+def _neighbourhoods(x: np.ndarray, weight: np.ndarray, span: float) -> np.ndarray:
+    """Distance from each of rising x within which a share `span` of the weight lies, by bisection."""
+    reached = np.concatenate([[0.0], np.cumsum(weight)])
+    target = span * reached[-1] * (1.0 - 1e-12)
+
+    def holds(distance: np.ndarray) -> np.ndarray:
+        first, last = np.searchsorted(x, x - distance, "left"), np.searchsorted(x, x + distance, "right")
+        return reached[last] - reached[first] >= target
+
+    low, high = np.zeros(len(x)), np.where(holds(np.zeros(len(x))), 0.0, x[-1] - x[0])
+    for _ in range(55):  # to the last bit of 1; a case on the rim has no weight
+        middle = 0.5 * (low + high)
+        enough = holds(middle)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
