@@ -536,3 +536,31 @@ def test_agreement_with_the_scikit_learn_at_hand(random_seed: int) -> None:
     y = (rng.random(50) < p).astype(int)
     assert metrics.brier_score(y, p, sample_weight=w) == pytest.approx(brier_score_loss(y, p, sample_weight=w), **EXACT)
     assert metrics.log_loss(y, p, sample_weight=w) == pytest.approx(sklearn_log_loss(y, p, sample_weight=w), **EXACT)
+
+
+def test_slope_solves_its_equations_wherever_it_is_finite(random_seed: int) -> None:
+    rng = np.random.default_rng(random_seed)
+    for _ in range(100):
+        n = rng.integers(2, 60)
+        p = expit(rng.choice([-20, -5, 0, 5, 20]) + rng.choice([0.01, 1, 5, 15]) * rng.normal(size=n))
+        y = (rng.random(n) < rng.choice([0.02, 0.5, 0.9])).astype(int)
+        w = 10.0 ** rng.uniform(-2, 2, n)
+        x = logit(np.clip(p, 1e-6, 1 - 1e-6))
+        slope, intercept, in_the_large = (
+            f(y, p, sample_weight=w)
+            for f in (metrics.calibration_slope, metrics.calibration_intercept, metrics.calibration_in_the_large)
+        )
+        share = w / w.sum()
+        if np.isfinite(slope):
+            residual = share * (y - expit(intercept + slope * x))
+            assert residual.sum() == pytest.approx(0, abs=1e-8) and residual @ x == pytest.approx(0, abs=1e-7)
+        else:
+            separated = np.ptp(y) and (x[y == 1].min() >= x[y == 0].max() or x[y == 1].max() <= x[y == 0].min())
+            assert separated or not np.ptp(y) or not np.ptp(x)
+        if np.ptp(y):
+            assert share @ expit(in_the_large + x) == pytest.approx(share @ y, abs=1e-9)
+
+
+def test_slope_that_hangs_on_next_to_no_weight_is_not_available() -> None:
+    y, p, w = [0, 0, 1, 1, 0], [0.1, 0.2, 0.7, 0.8, 0.9], [1e6, 1e6, 1e6, 1e6, 1e-10]
+    assert np.isnan(metrics.calibration_slope(y, p, sample_weight=w))

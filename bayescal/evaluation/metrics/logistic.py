@@ -8,7 +8,8 @@ Spiegelhalter           z = sum (y - p)(1 - 2 p) / sqrt(sum (1 - 2 p)^2 p (1 - p
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logit, ndtr
+from scipy.optimize import brentq
+from scipy.special import expit, logit, ndtr
 
 from bayescal.calibrators.scale import PROBA_CLIP
 from bayescal.evaluation.miscalibration import StandardisedLine, logistic_fits
@@ -43,8 +44,8 @@ def calibration_slope(y_true: Any, y_proba: Any, *, sample_weight: Any = None, p
     Returns
     -------
     float
-        The slope. Infinite where a threshold separates the classes, NaN where all probabilities or all outcomes are
-        equal.
+        The slope. Infinite where a threshold separates the classes; NaN where all probabilities or all outcomes are
+        equal, or only rows of less than about 1e-6 of the others' weight keep a threshold from separating the classes.
 
     See Also
     --------
@@ -88,8 +89,7 @@ def calibration_intercept(y_true: Any, y_proba: Any, *, sample_weight: Any = Non
     Returns
     -------
     float
-        The intercept, in log-odds. NaN where a threshold separates the classes, or all probabilities or all outcomes
-        are equal.
+        The intercept, in log-odds. NaN where the slope is NaN or infinite.
 
     See Also
     --------
@@ -150,8 +150,10 @@ def calibration_in_the_large(y_true: Any, y_proba: Any, *, sample_weight: Any = 
     log_odds, outcome, share = _read(y_true, y_proba, sample_weight, pos_label)
     if outcome.min() == outcome.max():
         return float("inf" if outcome[0] else "-inf")
-    fitted = logistic_fits(np.ones((len(log_odds), 1)), log_odds, outcome[None], share, np.zeros((1, 1)))
-    return float(fitted[0, 0])
+    mean = float(share @ outcome)
+    # between the answers to all cases stated as the lowest, and as the highest
+    low, high = (float(logit(mean) - end) for end in (log_odds.max(), log_odds.min()))
+    return float(brentq(lambda shift: share @ expit(log_odds + shift) - mean, low - 1e-6, high + 1e-6, xtol=1e-12))
 
 
 def spiegelhalter_z(
@@ -227,7 +229,12 @@ def _weak(y_true: Any, y_proba: Any, sample_weight: Any, pos_label: Any) -> tupl
     if negative.min() >= positive.max():
         return np.nan, -np.inf
     line = StandardisedLine.of(log_odds, share)
-    identity = np.array([[line.centre, line.spread]])
-    fitted = logistic_fits(line.design, np.zeros(len(log_odds)), outcome[None], share, identity)
+    flat = np.array(
+        [[logit(share @ outcome), 0.0]]
+    )  # Newton's steps from here do not overshoot to where all is certain
+    try:
+        fitted = logistic_fits(line.design, np.zeros(len(log_odds)), outcome[None], share, flat)
+    except np.linalg.LinAlgError:  # all but rows of next to no weight are separated
+        return np.nan, np.nan
     intercept, slope = line.coefficients(fitted)
     return float(intercept[0]), float(slope[0])
