@@ -78,8 +78,10 @@ def smooth_ece(y_true: Any, y_proba: Any, *, sample_weight: Any = None, pos_labe
     place = read.proba * CELLS
     left = np.minimum(place.astype(np.intp), CELLS - 1)
     place -= left  # share of the difference that goes to the right
-    mass = np.bincount(left, weights=difference * (1.0 - place), minlength=CELLS + 1)
-    mass += np.bincount(left + 1, weights=difference * place, minlength=CELLS + 1)
+    mass = np.bincount(left, weights=difference, minlength=CELLS + 1)
+    right = np.bincount(left, weights=difference * place, minlength=CELLS + 1)
+    mass -= right
+    mass[1:] += right[:-1]
     mass[[0, -1]] *= 2.0
     waves = dct(mass, type=1) / 2.0  # sum over rows of (y - p) cos(pi k p)
     frequency = np.pi * np.arange(CELLS + 1)
