@@ -99,4 +99,5 @@ def changes(neighbours: Neighbours, k: int, *, own: bool) -> Changes:
         after = np.maximum((total - near[:, :k] + near[:, k:]) / k, neighbours.floor)
         before = np.maximum(total / k, neighbours.floor)
         change = 1 / after - 1 / before if own else after - before
+    change[~np.isfinite(change)] = 0.0  # a class without further cases: none of its cases can be left out
     return Changes(index.ravel(), np.repeat(case, k), change.ravel())

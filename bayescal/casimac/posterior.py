@@ -30,8 +30,8 @@ from bayescal.inference.convergence import assess_convergence
 if TYPE_CHECKING:
     import pymc as pm
 
-REACH = 6.0  # of u
-DEGREE = 40  # of the interpolant in u, along each axis
+REACH = 5.0  # of u
+DEGREE = 64  # of the interpolant in u, along each axis
 COARSE = 17  # length-scales at which the posterior is located
 CHECKED = 4  # draws at which the interpolant is compared with the density itself
 
@@ -103,7 +103,8 @@ def interpolate_densities(process: LatentProcess, zs: np.ndarray, located: Locat
     reach = REACH * np.abs(located.factor).sum(axis=2)
     low, high = (located.mean - reach).min(axis=0), (located.mean + reach).max(axis=0)
     width = high - low
-    lengths = 12 if process.kernel is None else int(np.clip(np.ceil(9 + 10 * width[0]), 12, 48))
+    most = 120 if len(process.distance) <= 200 else 48  # posteriors of many cases are narrow
+    lengths = 12 if process.kernel is None else int(np.clip(np.ceil(9 + 10 * width[0]), 12, most))
     noises = int(np.clip(np.ceil(12 + 6 * width[1]), 12, 96))
     nodes = [
         middle + half * chebyshev.chebpts1(size)

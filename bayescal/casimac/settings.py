@@ -35,7 +35,7 @@ class CASIMACPriors(Priors):
     """
 
     length_scale_log_sd: float = setting(1.0, "log; a factor e about the median distance is one sd", positive=True)
-    noise_ratio_log_mean: float = setting(-2.302585092994046, "log; latents are mostly signal: a tenth is noise")
+    noise_ratio_log_mean: float = setting(-2.3025850929940455, "log; latents are mostly signal: a tenth is noise")
     noise_ratio_log_sd: float = setting(1.5, "log; noise of 2 % and of 45 % of the signal are one sd", positive=True)
     signal_variance_shape: float = setting(2.0, "worth four observed latents", positive=True)
     signal_variance_scale: float = setting(1.0, "latents have mean square 1, and so has the signal", positive=True)
