@@ -561,6 +561,19 @@ def test_slope_solves_its_equations_wherever_it_is_finite(random_seed: int) -> N
             assert share @ expit(in_the_large + x) == pytest.approx(share @ y, abs=1e-9)
 
 
+def test_slope_of_many_rows_is_that_of_the_rows(random_seed: int) -> None:
+    rng = np.random.default_rng(random_seed)
+    x = rng.normal(-1, 2, 70_000)  # more than are fitted at once
+    y = (rng.random(len(x)) < expit(0.3 + 0.6 * x)).astype(int)
+    slope, intercept = metrics.calibration_slope(y, expit(x)), metrics.calibration_intercept(y, expit(x))
+    residual = y - expit(intercept + slope * x)
+    assert residual.mean() == pytest.approx(0, abs=1e-9) and np.mean(residual * x) == pytest.approx(0, abs=1e-9)
+    apart = (x > 0).astype(int)
+    assert metrics.calibration_slope(apart, expit(x)) == np.inf
+    apart[np.argmin(x)] = 1  # one in 70,000 is on the wrong side
+    assert 0 < metrics.calibration_slope(apart, expit(x)) < np.inf
+
+
 def test_slope_that_hangs_on_next_to_no_weight_is_not_available() -> None:
     y, p, w = [0, 0, 1, 1, 0], [0.1, 0.2, 0.7, 0.8, 0.9], [1e6, 1e6, 1e6, 1e6, 1e-10]
     assert np.isnan(metrics.calibration_slope(y, p, sample_weight=w))

@@ -15,6 +15,9 @@ from bayescal.calibrators.scale import PROBA_CLIP
 from bayescal.evaluation.miscalibration import StandardisedLine, logistic_fits
 from bayescal.validation import check_forecast
 
+MANY = 2**16  # rows, beyond which the slope is fitted to groups of them first
+GROUPS = 2**12
+
 
 class SpiegelhalterTest(NamedTuple):
     """Statistic of Spiegelhalter's test, and its two-sided p-value."""
@@ -229,12 +232,25 @@ def _weak(y_true: Any, y_proba: Any, sample_weight: Any, pos_label: Any) -> tupl
     if negative.min() >= positive.max():
         return np.nan, -np.inf
     line = StandardisedLine.of(log_odds, share)
-    flat = np.array(
-        [[logit(share @ outcome), 0.0]]
-    )  # Newton's steps from here do not overshoot to where all is certain
+    # from here Newton's steps do not overshoot to where every case is certain
+    start = np.array([[logit(share @ outcome), 0.0]])
     try:
-        fitted = logistic_fits(line.design, np.zeros(len(log_odds)), outcome[None], share, flat)
+        if len(log_odds) > MANY:
+            start = _grouped_fit(line.design[:, 1], outcome, share, start)
+        fitted = logistic_fits(line.design, np.zeros(len(log_odds)), outcome[None], share, start)
     except np.linalg.LinAlgError:  # all but rows of next to no weight are separated
         return np.nan, np.nan
     intercept, slope = line.coefficients(fitted)
     return float(intercept[0]), float(slope[0])
+
+
+def _grouped_fit(z: np.ndarray, outcome: np.ndarray, share: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The fit to neighbours as one, from which the fit to all is two steps away."""
+    low, high = z.min(), z.max()
+    group = ((z - low) * (GROUPS / (high - low))).astype(np.intp)
+    mass, total, ones = (np.bincount(group, values) for values in (share, share * z, share * outcome))
+    held = mass > 0
+    mass, total, ones = mass[held], total[held], ones[held]
+    design = np.column_stack([np.ones(len(mass)), total / mass])
+    fitted = logistic_fits(design, np.zeros(len(mass)), np.clip(ones / mass, 0.0, 1.0)[None], mass, start)
+    return fitted if np.isfinite(fitted).all() else start
