@@ -135,26 +135,23 @@ def of_networks(name: str, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 def repeat(name: str, number: int) -> list[dict[str, Any]]:
     """One repeat of the protocol on one data set."""
+    import bayescal as bc
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # networks stopped at their last step, few cases of a class
         raw, y = of_networks(name, number)
         transformed = ranks(raw, raw[:ROWS])
         s, at, test = transformed[:ROWS], transformed[ROWS:], y[ROWS:]
-        cell = np.minimum((at * CELLS).astype(int), CELLS - 1) @ [CELLS, 1]
-        count = np.bincount(cell, minlength=CELLS**2)
-        used = np.flatnonzero(count >= MIN_ROWS)
-        share = np.bincount(cell, weights=test, minlength=CELLS**2)[used] / count[used]
-        centres = (np.column_stack(np.divmod(used, CELLS)) + 0.5) / CELLS
         rows = []
         for method, fitted in calibrators(s, y[:ROWS], number):
-            estimate = fitted.predict_proba(centres)[:, 1]
-            error = np.abs(estimate - share)
-            brier = np.mean((fitted.predict_proba(at)[:, 1] - test) ** 2)
-            row = {"data": name, "repeat": number, "method": method, "cells": len(used)}
-            row |= {"MCE": 100 * error.max(), "ECE": 100 * error.mean(), "Brier": 100 * brier}
+            grid = bc.metrics.grid_errors(test, at, fitted.predict_proba, n_cells=CELLS, min_cases=MIN_ROWS)
+            brier = bc.metrics.brier_score(test, fitted.predict_proba(at))
+            row = {"data": name, "repeat": number, "method": method, "cells": len(grid.cases)}
+            row |= {"MCE": 100 * grid.mce, "ECE": 100 * grid.ece, "Brier": 100 * brier}
             if method.startswith("posterior"):
-                lower, upper = fitted.predict_interval(centres, ci_prob=LEVEL)[:, 1].T
-                row |= {"coverage": np.mean((lower <= share) & (share <= upper)), "width": np.mean(upper - lower)}
+                lower, upper = fitted.predict_interval(grid.centres, ci_prob=LEVEL)[:, 1].T
+                inside = (lower <= grid.share) & (grid.share <= upper)
+                row |= {"coverage": np.mean(inside), "width": np.mean(upper - lower)}
             rows.append(row)
     return rows
 
