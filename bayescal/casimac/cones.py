@@ -7,8 +7,8 @@ Cov(u_y, u_k) = sd^2 p_y . p_k = tau^2 (1{y = k} - 1 / n), which is the covarian
 v_y ~ Normal(p_y . m, tau^2). cone_y says u_y >= u_k for all k, and a common shift changes none of that, so P(cone_y) is
 the probability that v_y is the largest of independent normal variables; of two, Phi((a_y - a_k) / sqrt 2).
 
-The trapezoid rule converges exponentially here. Its grid ends 7 above the largest a; below, it ends where the
-integrand of the least likely class has vanished, so that logs of small probabilities are right, too.
+The trapezoid rule converges exponentially here. Its grid ends 6.4 above the largest a; below, it ends where the
+integrand of the least likely class has vanished, so that logs of probabilities down to 1e-30 are right, too.
 """
 
 import math
@@ -17,6 +17,9 @@ import numba
 import numpy as np
 from scipy.special import ndtr
 
+STEPS = ((4, 0.6), (5, 0.5), (10, 0.4), (50, 0.3), (200, 0.25), (np.inf, 0.2))  # by number of classes; errors below 1e-8
+CERTAIN = 8.3  # from here on Phi is 1 in double precision
+NARROWEST, WIDEST = 6.4, 13.5  # reach of the grid above and below the largest a
 FARTHEST = 30.0  # of an a below the largest: probabilities of about 1e-100 and less are that of 30
 
 
@@ -46,7 +49,8 @@ def cone_probabilities(mean: np.ndarray, sd: np.ndarray, vertices: np.ndarray) -
     if n == 2:
         upper = ndtr((a[:, 1] - a[:, 0]) / np.sqrt(2))
         return np.stack([ndtr((a[:, 0] - a[:, 1]) / np.sqrt(2)), upper], axis=1)
-    return _integrate(np.ascontiguousarray(a), 0.4 if n <= 10 else 0.3 if n <= 100 else 0.2)
+    step = next(step for most, step in STEPS if n <= most)
+    return _integrate(np.ascontiguousarray(a), step)
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -59,13 +63,14 @@ def _integrate(a: np.ndarray, step: float) -> np.ndarray:
         lowest = 0.0
         for y in range(n):
             lowest = min(lowest, a[i, y])
-        start = 0.5 * lowest - 8.0
-        nodes = math.ceil((7.0 - start) / step) + 1
+        start = min(-NARROWEST, max(0.5 * lowest - 5.0, -WIDEST))
+        nodes = math.ceil((NARROWEST - start) / step) + 1
         for t in range(nodes):
-            v = 7.0 - t * step
+            v = NARROWEST - t * step
             product = 1.0
             for y in range(n):  # of the classes before y ..
-                share[y] = 0.5 * math.erfc((a[i, y] - v) * 0.7071067811865476)
+                x = v - a[i, y]
+                share[y] = 1.0 if x > CERTAIN else 0.5 * math.erfc(-x * 0.7071067811865476)
                 before[y] = product
                 product *= share[y]
             product = 1.0

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import RectBivariateSpline
 from scipy.special import logsumexp
 
 from bayescal.casimac.latent import LatentProcess
@@ -50,35 +50,31 @@ def locate(process: LatentProcess, zs: np.ndarray) -> Located:
     p = process.priors
     lengths = process.center + np.linspace(-1, 1, COARSE) * min(4 * p.length_scale_log_sd, 4.0)
     noises = p.noise_ratio_log_mean + np.linspace(-1, 1, 81) * min(6 * p.noise_ratio_log_sd, 9.0)
-    spline = CubicSpline(lengths, process.table(lengths, noises, zs)[0], axis=1)
-    fine = np.linspace(lengths[0], lengths[-1], 401)
-    tables = spline(fine)
-    found = [_moments(CubicSpline(fine, table), noises, fine) for table in tables]
+    tables = process.table(lengths, noises, zs)[0]
+    found = [_moments(RectBivariateSpline(lengths, noises, table), lengths, noises) for table in tables]
     return Located(*(np.stack(parts) for parts in zip(*found, strict=True)))
 
 
-def _moments(table: CubicSpline, noises: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mode, mean and Cholesky factor of the covariance, on a grid that is refined about the mode once."""
-    a, b = lengths, noises
-    values = table(a)
-    for _ in range(2):
-        weight = np.exp(values - values.max())
+def _moments(
+    spline: RectBivariateSpline, lengths: np.ndarray, noises: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mode, mean and Cholesky factor of the covariance, on a grid over all and then on one about the mode."""
+    a, b = np.linspace(lengths[0], lengths[-1], 201), noises
+    for last in (False, True):
+        log_density = spline(a, b)
+        weight = np.exp(log_density - log_density.max())
         weight /= weight.sum()
         along, across = weight.sum(axis=1), weight.sum(axis=0)
         mean = np.array([along @ a, across @ b])
-        sd = np.array([np.sqrt(along @ (a - mean[0]) ** 2), np.sqrt(across @ (b - mean[1]) ** 2)])
+        sd = np.sqrt([along @ (a - mean[0]) ** 2, across @ (b - mean[1]) ** 2])
         sd = np.maximum(sd, [0.5 * (a[1] - a[0]), 0.5 * (b[1] - b[0])])
-        i, j = np.unravel_index(values.argmax(), values.shape)
-        mode = np.array([a[i], b[j]])
-        next_a = np.linspace(max(lengths[0], mean[0] - 7 * sd[0]), min(lengths[-1], mean[0] + 7 * sd[0]), 121)
-        next_b = np.linspace(max(noises[0], mean[1] - 7 * sd[1]), min(noises[-1], mean[1] + 7 * sd[1]), 121)
-        old = a, b, weight
-        a, b, values = next_a, next_b, CubicSpline(noises, table(next_a), axis=1)(next_b)
-    a, b, weight = old
-    off_a, off_b = a - mean[0], b - mean[1]
-    cross = float(off_a @ weight @ off_b)
-    low = np.sqrt(max(sd[1] ** 2 - (cross / sd[0]) ** 2, 0.01 * sd[1] ** 2))
-    return mode, mean, np.array([[sd[0], 0.0], [cross / sd[0], low]])
+        if not last:
+            a = np.linspace(max(lengths[0], mean[0] - 7 * sd[0]), min(lengths[-1], mean[0] + 7 * sd[0]), 91)
+            b = np.linspace(max(noises[0], mean[1] - 7 * sd[1]), min(noises[-1], mean[1] + 7 * sd[1]), 91)
+    i, j = np.unravel_index(log_density.argmax(), log_density.shape)
+    cross = float((a - mean[0]) @ weight @ (b - mean[1])) / sd[0]
+    low = np.sqrt(max(sd[1] ** 2 - cross**2, 0.01 * sd[1] ** 2))
+    return np.array([a[i], b[j]]), mean, np.array([[sd[0], 0.0], [cross, low]])
 
 
 @dataclass(frozen=True)
