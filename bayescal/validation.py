@@ -746,7 +746,8 @@ def _two_labels(values: np.ndarray) -> np.ndarray:
     """The labels of a binary outcome, sorted."""
     if values.dtype.kind in "biuf":  # ten million rows need no sort
         low, high = values.min(), values.max()
-        if ((values == low) | (values == high)).all():
+        neighbours = values.dtype.kind != "f" and int(high) - int(low) <= 1
+        if neighbours or ((values == low) | (values == high)).all():
             return np.unique(np.array([low, high]))
     seen = np.unique(values)
     if len(seen) > 2:

@@ -315,7 +315,7 @@ def _of_outcome(
 
 def _stated_of_outcome(outcome: np.ndarray, proba: np.ndarray) -> np.ndarray:
     """p where it came, 1 - p where it did not."""
-    return np.abs(1.0 - outcome - proba)
+    return np.where(outcome > 0, proba, 1.0 - proba)
 
 
 def _mean_log(proba: np.ndarray, weight: np.ndarray | None) -> float:
