@@ -35,6 +35,7 @@ _PUBLIC = {
     "plot_calibration_map": "plots.calibration_map",
     "plot_prior_posterior": "plots.prior_posterior",
     "plot_surface": "plots.surface",
+    "plot_simplex": "plots.simplex",
     "plot_priors": "plots.priors",
     "ConvergenceWarning": "validation",
     "CalibrationWarning": "validation",
