@@ -205,9 +205,9 @@ def spiegelhalter_z(
     """
     read = check_forecast(y_true, y_proba, sample_weight, pos_label=pos_label)
     lean = 1.0 - 2.0 * read.proba
-    excess, variance = (read.outcome - read.proba) * lean, lean**2 * read.proba * (1.0 - read.proba)
-    weight = np.ones(len(lean)) if read.weight is None else read.weight
-    total, spread = float(weight @ excess), float(weight @ variance)
+    weighted = lean if read.weight is None else read.weight * lean
+    total = float(weighted @ (read.outcome - read.proba))
+    spread = float((weighted * lean) @ (read.proba * (1.0 - read.proba)))
     certain = np.inf if total > 0 else np.nan
     statistic = certain if spread == 0 else total / np.sqrt(spread)
     return SpiegelhalterTest(float(statistic), float(2.0 * ndtr(-abs(statistic))))

@@ -315,7 +315,9 @@ def _of_outcome(
 
 def _stated_of_outcome(outcome: np.ndarray, proba: np.ndarray) -> np.ndarray:
     """p where it came, 1 - p where it did not."""
-    return np.where(outcome > 0, proba, 1.0 - proba)
+    stated = 1.0 - outcome
+    stated -= proba
+    return np.abs(stated, out=stated)
 
 
 def _mean_log(proba: np.ndarray, weight: np.ndarray | None) -> float:
