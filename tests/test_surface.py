@@ -193,19 +193,20 @@ def test_without_roughness_it_is_the_fusion(degrees, random_seed):
 
 
 def test_cases_count_for_less_the_more_there_are():
-    assert likelihood_power(0, 2, 0.1) == likelihood_power(1000, 2, 0.0) == 1.0
-    assert likelihood_power(60, 2, 1 / 60) == pytest.approx(0.5**0.5)  # derived: (1 + 1)^(-2/4)
-    assert likelihood_power(60, 4, 1 / 60) == pytest.approx(0.5 ** (2 / 3))
-    counted = [n * likelihood_power(n, 2, 1 / 60) for n in range(1, 2000)]
+    assert likelihood_power(0, (6, 6), 0.1) == likelihood_power(1000, (4, 4), 0.0) == 1.0
+    assert likelihood_power(60, (6, 6), 0.6) == pytest.approx(0.5**0.5)  # derived: (1 + 0.6 * 60 / 36)^(-2/4)
+    assert likelihood_power(100, (2, 4), 0.1) == pytest.approx(0.5**0.5)  # derived: the mean of 2^2 and 4^2 is 10
+    assert likelihood_power(60, (6,) * 4, 0.6) == pytest.approx(0.5 ** (2 / 3))
+    counted = [n * likelihood_power(n, (6, 6), 0.6) for n in range(1, 2000)]
     assert (np.diff(counted) > 0).all()
 
 
 def test_weight_of_the_model_is_the_power_of_the_cases(random_seed):
     rng = np.random.default_rng(random_seed)
     scores, y, weight = rng.random((50, 2)), np.arange(50) % 2, rng.integers(0, 3, 50)
-    for coarsening in (0.0, 0.1):
+    for coarsening in (0.0, 3.0):
         model = bc.build_model("bernstein", scores, y, sample_weight=weight, priors={"coarsening": coarsening})
-        expected = weight.sum() * (1 + coarsening * weight.sum()) ** -0.5
+        expected = weight.sum() * (1 + coarsening * weight.sum() / 36) ** -0.5
         assert model["weight"].get_value().sum() == pytest.approx(expected)
 
 
@@ -560,6 +561,17 @@ def test_degrees_are_checked():
         bc.BernsteinCalibrator(priors={"coarsening": -1.0}).fit(scores, y)
     with pytest.raises(bc.ParameterValueError, match="concentration_log_mean"):
         bc.BernsteinCalibrator(priors={"concentration_log_mean": 1.0}).fit(scores, y)
+
+
+def test_default_degree_grows_with_the_cases(random_seed):
+    rng = np.random.default_rng(random_seed)
+    scores, y = rng.random((300, 2)), np.arange(300) % 2
+    for rows, size in ((299, 7**2), (300, 9**2)):
+        few = bc.BernsteinCalibrator(inference="point").fit(scores[:rows], y[:rows])
+        assert few.point_estimate_["coefficients"].shape == (size,)
+        assert bc.build_model("bernstein", scores[:rows], y[:rows])["field"].eval().shape == (size,)
+    weighted = bc.BernsteinCalibrator(inference="point").fit(scores[:150], y[:150], np.full(150, 2.0))
+    assert weighted.point_estimate_["coefficients"].shape == (9**2,)  # cases count, not rows
 
 
 def test_default_slopes_of_more_scores_are_smaller():

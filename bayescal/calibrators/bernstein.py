@@ -30,6 +30,7 @@ from bayescal.calibrators.scale import Scale, learn_unit, to_unit
 from bayescal.calibrators.surface import (
     build_surface_model,
     coefficients_and_complements,
+    degrees_of_lattice,
     likelihood_power,
     make_lattice,
     surface_basis,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     import pymc as pm
 
 DEFAULT_DEGREES = {1: 12, 2: 6}  # by number of scores; 4 for more
+DEFAULT_OF_MANY = 8  # for two scores and at least so many cases:
+MANY = 300
 MAX_COEFFICIENTS = 2000  # of a surface; its field's correlation is a square matrix of that size
 BLOCK = 2**15  # rows whose basis is held at a time
 
@@ -85,8 +88,9 @@ class BernsteinSurfacePriors(Priors):
         Standard deviation of the interaction, per log-odds; positive.
     roughness_sd : float, default=1.5
         Scale of the half-normal roughness, in log-odds of a stick; positive.
-    coarsening : float, default=1/60
-        How much less a case counts for each case there is, in 1/cases; zero or positive. Not a prior.
+    coarsening : float, default=0.6
+        How much less a case counts for each case there is, times the squared degree, in 1/cases; zero or positive.
+        Not a prior.
 
     Examples
     --------
@@ -104,8 +108,8 @@ class BernsteinSurfacePriors(Priors):
     )
     roughness_sd: float = setting(1.5, "log-odds of a stick; at 1.5 a surface of any shape is likely", positive=True)
     coarsening: float = setting(
-        1 / 60,
-        "per case; chosen by coverage: 200 cases count as 96, since polynomials are not the truth",
+        0.6,
+        "per case, over squared degree; chosen by coverage: 200 cases count as 96, as polynomials are not the truth",
         nonnegative=True,
     )
 
@@ -121,7 +125,7 @@ class BernsteinCalibrator(BinaryCalibrator):
         Posterior by NUTS, or the least-squares quadratic program.
     degree : int or sequence of int, default=None
         Degree K of the polynomial, the same for every score or one for each; the sum over several scores must be even.
-        None takes 12 for one score, 6 for two, 4 for more.
+        None takes 12 for one score, 6 for two (8 from 300 cases), 4 for more.
     draws : int, default=1000
         Posterior draws of each chain.
     tune : int, default=None
@@ -203,8 +207,9 @@ class BernsteinCalibrator(BinaryCalibrator):
         intercept_sd = 3.0 if self.score_kind == "raw" else 1.0
         return BernsteinSurfacePriors(intercept_sd=intercept_sd, slope_sd=1.2 * float(np.sqrt(2 / n_scores)))
 
-    def _degrees(self, n_scores: int) -> tuple[int, ...]:
-        given = DEFAULT_DEGREES.get(n_scores, 4) if self.degree is None else self.degree
+    def _degrees(self, n_scores: int, cases: float) -> tuple[int, ...]:
+        default = DEFAULT_OF_MANY if n_scores == 2 and cases >= MANY else DEFAULT_DEGREES.get(n_scores, 4)
+        given = default if self.degree is None else self.degree
         several = list(given) if isinstance(given, Sequence | np.ndarray) else [given] * n_scores
         degrees = tuple(check_count(k, "degree") for k in several)
         if len(degrees) != n_scores:
@@ -224,12 +229,12 @@ class BernsteinCalibrator(BinaryCalibrator):
         return degrees
 
     def _structure(self, data: dict[str, np.ndarray]) -> Hashable:
-        degrees = self._degrees(data["centre"].shape[1]) if "centre" in data else ()
+        degrees = degrees_of_lattice(data["centre"]) if "centre" in data else ()
         return (*super()._structure(data), degrees)  # type: ignore[misc]
 
     def _learn_scale(self, scores: np.ndarray, weight: np.ndarray) -> Scale:
-        degrees = np.array(self._degrees(1 if scores.ndim == 1 else scores.shape[1]))
-        return {"degrees": degrees, **learn_unit(scores, weight, self.score_kind)}
+        degrees = self._degrees(1 if scores.ndim == 1 else scores.shape[1], weight.sum())
+        return {"degrees": np.array(degrees), **learn_unit(scores, weight, self.score_kind)}
 
     def _coordinate(self, scores: np.ndarray, scale: Scale) -> np.ndarray:
         return to_unit(scores, scale, self.score_kind)
@@ -242,9 +247,10 @@ class BernsteinCalibrator(BinaryCalibrator):
         if "increments" in parameters:
             beta, complement = levels_and_complements(parameters["increments"])
         elif "sticks" in parameters:
-            beta, complement = coefficients_and_complements(
-                parameters["sticks"], self._degrees(parameters["slope"].shape[1])
-            )
+            size, columns = parameters["sticks"].shape[1], parameters["slope"].shape[1]
+            equal = (round(size ** (1 / columns)) - 1,) * columns
+            degrees = equal if self.degree is None else self._degrees(columns, 0)
+            beta, complement = coefficients_and_complements(parameters["sticks"], degrees)
         else:
             beta, complement = parameters["coefficients"], 1 - parameters["coefficients"]
         with np.errstate(divide="ignore"):
@@ -257,7 +263,7 @@ class BernsteinCalibrator(BinaryCalibrator):
             return {**mixture, "prior": priors.vector(), "base": prior_base(int(scale["degrees"][0]))}
         weight = np.concatenate([support.positives, support.totals - support.positives])
         seen = weight > 0
-        power = self._power(weight.sum(), support.u.shape[1], priors)
+        power = _power(weight.sum(), _degrees_of(scale), priors)
         return {
             "x": np.concatenate([basis, basis])[seen],
             "outcome": np.repeat([1.0, 0.0], len(basis))[seen],
@@ -267,19 +273,13 @@ class BernsteinCalibrator(BinaryCalibrator):
         }
 
     def _log_factor_at(self, scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
-        power = self._power(self._require_rows().weight.sum(), self._n_scores, self._priors)
+        power = _power(self._require_rows().weight.sum(), _degrees_of(self._scale), self._priors)
         return power * super()._log_factor_at(scores, positive)
-
-    @staticmethod
-    def _power(cases: float, n_scores: int, priors: Priors) -> float:
-        return (
-            likelihood_power(cases, n_scores, priors.coarsening) if isinstance(priors, BernsteinSurfacePriors) else 1.0
-        )
 
     def _build(self, **data: np.ndarray) -> "pm.Model":
         if "centre" not in data:
             return build_increments_model("coefficients", data)
-        return build_surface_model(data, self._degrees(data["centre"].shape[1]))
+        return build_surface_model(data, degrees_of_lattice(data["centre"]))
 
     def _point(self, support: Support, scale: Scale) -> Parameters:
         gram, target = self._normal_equations(support, scale)
@@ -309,6 +309,10 @@ class BernsteinCalibrator(BinaryCalibrator):
 
 def _degrees_of(scale: Scale) -> tuple[int, ...]:
     return tuple(int(k) for k in scale["degrees"])
+
+
+def _power(cases: float, degrees: tuple[int, ...], priors: Priors) -> float:
+    return likelihood_power(cases, degrees, priors.coarsening) if isinstance(priors, BernsteinSurfacePriors) else 1.0
 
 
 def bernstein_basis(t: np.ndarray, degree: int) -> np.ndarray:

@@ -22,10 +22,11 @@ interaction t -> 0 makes the fusion logistic, eta = intercept + sum_m z_m; t > 0
 good score is enough), t < 0 to the smaller (all are needed). Roughness 0 is the fusion itself. Filling from the middle
 makes the prior symmetric in the classes and exchangeable in the scores.
 
-The likelihood is raised to the power (1 + coarsening n)^(-M / (M + 2)) of n cases. A polynomial cannot follow a kink,
-and the ordinary posterior becomes sure of the nearest one at a rate of n^(-1/2); under the power the width of a band
-falls as n^(-1 / (M + 2)), the best rate for monotone surfaces with kinks. After the coarsened posterior of Miller &
-Dunson (2019), Eq. 2.4, whose power falls faster. Coarsening 0 is the ordinary posterior.
+The likelihood is raised to the power (1 + coarsening n / mean_m K_m^2)^(-M / (M + 2)) of n cases. A polynomial cannot
+follow a kink, the less the lower its degree, and the ordinary posterior becomes sure of the nearest one at a rate of
+n^(-1/2); under the power the width of a band falls as n^(-1 / (M + 2)), the best rate for monotone surfaces with kinks.
+After the coarsened posterior of Miller & Dunson (2019), Eq. 2.4, whose power falls faster. Coarsening 0 is the ordinary
+posterior.
 """
 
 from dataclasses import dataclass
@@ -79,6 +80,11 @@ def make_lattice(degrees: tuple[int, ...]) -> Lattice:
     )
     order = np.argsort(np.abs(nodes.sum(axis=1) - size.sum() / 2), kind="stable")
     return Lattice(degrees, nodes, l(nodes), side, factor, edges, order, _inwards(number, nodes, side))
+
+
+def degrees_of_lattice(centre: np.ndarray) -> tuple[int, ...]:
+    """Degrees of the lattice whose `centre` this is."""
+    return tuple(len(np.unique(column)) - 1 for column in centre.T)
 
 
 def _inwards(number: np.ndarray, nodes: np.ndarray, side: np.ndarray) -> np.ndarray:
@@ -141,9 +147,10 @@ def fusion_sticks(eta: np.ndarray, lattice: Lattice) -> np.ndarray:
     return eta + side * (log_expit(near - side * eta) + np.log(-np.expm1(-near)))
 
 
-def likelihood_power(cases: float, columns: int, coarsening: float) -> float:
+def likelihood_power(cases: float, degrees: tuple[int, ...], coarsening: float) -> float:
     """What one of this many cases counts for, in (0, 1], by the module's equation."""
-    return (1 + coarsening * cases) ** (-columns / (columns + 2))
+    columns = len(degrees)
+    return float((1 + coarsening * cases / np.mean(np.square(degrees))) ** (-columns / (columns + 2)))
 
 
 def build_surface_model(data: dict[str, np.ndarray], degrees: tuple[int, ...]) -> "pm.Model":

@@ -112,7 +112,7 @@ def log_likelihood(w: np.ndarray, model: Surface) -> np.ndarray:
     """Of the cases, as many as they count, ``(k,)``."""
     beta, rest = coefficients(w, model)
     cases, columns = len(model.positives) + len(model.negatives), len(model.degrees)
-    power = (1 + model.arguments["coarsening"] * cases) ** (-columns / (columns + 2))
+    power = (1 + model.arguments["coarsening"] * cases / np.mean(model.degrees**2)) ** (-columns / (columns + 2))
     return power * (np.log(model.positives @ beta).sum(axis=0) + np.log(model.negatives @ rest).sum(axis=0))
 
 
