@@ -258,7 +258,7 @@ def test_a_class_without_cases_has_its_bias_from_the_prior(cls: type, random_see
     logits, y = simulate(random_seed, classes=4)
     kept = y != 3
     with pytest.warns(bc.CalibrationWarning, match="no case of class 3"):
-        cal = cls(score_kind="logit", draws=300, random_state=random_seed).fit(logits[kept], y[kept])
+        cal = cls(score_kind="logit", random_state=random_seed).fit(logits[kept], y[kept])
     bias = cal.idata_.posterior["bias"].to_numpy()
     assert np.isfinite(bias).all()
     # it can only have been rare: its bias is below the others', and less well known than theirs

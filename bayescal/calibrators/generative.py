@@ -16,7 +16,7 @@
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -145,6 +145,7 @@ class GenerativeCalibrator(Calibrator):
                 progress=self.progressbar,
                 target_accept=self._target_accept,
                 adaptation=self._adaptation,
+                redraw=self._redraw(job.priors),
             )
             found = sampling.sample(self._structure(job.data), self._build, job.data, settings)
             rng = np.random.default_rng([entropy, 3])
@@ -278,6 +279,11 @@ class GenerativeCalibrator(Calibrator):
 
     @abstractmethod
     def _warn_about_data(self, job: Job) -> None: ...
+
+    def _redraw(self, priors: Any) -> Callable[[Parameters, np.random.Generator], Parameters] | None:
+        """What the sampler's draws go through before they are judged: a step that leaves the posterior as it is."""
+        del priors
+        return None
 
     def _complete(
         self, posterior: Parameters, support: Any, scale: Scale, priors: Any, rng: np.random.Generator

@@ -20,6 +20,7 @@ Alexandari, Kundaje & Shrikumar (2020), "Maximum likelihood with bias-corrected 
 shift adaptation", section on calibration; Guo et al. (2017), "On calibration of modern neural networks", section 4.2.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,6 +30,7 @@ from bayescal.calibrators.generative import Parameters
 from bayescal.calibrators.multiclass import MultiClassCalibrator
 from bayescal.calibrators.scale import Scale
 from bayescal.calibrators.softmax import Support, fit_scaling, scaled_logits
+from bayescal.calibrators.spreads import draw_bias_spread, draw_scale_spread
 from bayescal.priors import Priors, setting
 
 if TYPE_CHECKING:
@@ -137,8 +139,9 @@ class _Scaling(MultiClassCalibrator):
 
     def _build(self, **data: np.ndarray) -> "pm.Model":
         import pymc as pm
+        import pytensor.tensor as pt
 
-        from bayescal.inference.likelihood import counts_given_logits
+        from bayescal.inference.likelihood import counts_given_scaling
 
         rows, classes = data["x"].shape
         with pm.Model(coords={"score": np.arange(rows), "class": np.arange(classes)}) as model:
@@ -146,15 +149,15 @@ class _Scaling(MultiClassCalibrator):
             counts = pm.Data("counts", data["counts"], dims=("score", "class"))
             totals = pm.Data("totals", data["totals"], dims="score")
             prior = pm.Data("prior", data["prior"])
-            scale = 1 / pm.LogNormal("temperature", prior[0], prior[1])
+            scale = pt.ones(classes) / pm.LogNormal("temperature", prior[0], prior[1])
             if self._vector:
                 scale_spread = pm.HalfNormal("scale_spread", prior[2])
                 scale = scale * pm.math.exp(scale_spread * pm.Normal("scale_raw", dims="class"))
-            logits = x * scale
+            bias = pt.zeros(classes)
             if self._biased:
                 bias_spread = pm.HalfNormal("bias_spread", prior[-1])
-                logits = logits + bias_spread * pm.Normal("bias_raw", dims="class")
-            counts_given_logits(logits, counts, totals)
+                bias = bias_spread * pm.Normal("bias_raw", dims="class")
+            counts_given_scaling(x, scale, bias, counts, totals)
         return model
 
     def _point(self, support: Support, scale: Scale) -> Parameters:
@@ -173,6 +176,25 @@ class _Scaling(MultiClassCalibrator):
             drawn["bias_spread"] = np.abs(rng.normal(0, settings[-1], size))
             drawn["bias_raw"] = rng.normal(size=(size, classes))
         return self._with_scale_and_bias(drawn)
+
+    def _redraw(self, priors: Priors) -> Callable[[Parameters, np.random.Generator], Parameters] | None:
+        settings = priors.vector()
+
+        def redraw(draws: Parameters, rng: np.random.Generator) -> Parameters:
+            found, shape = dict(draws), draws["temperature"].shape
+            if self._vector:
+                log_scale = np.log(self._with_scale_and_bias(draws)["scale"])
+                flat = log_scale.reshape(-1, log_scale.shape[-1])
+                spread, t = draw_scale_spread(flat, -settings[0], settings[1], settings[2], rng)
+                found["scale_spread"], found["temperature"] = spread.reshape(shape), np.exp(-t).reshape(shape)
+                found["scale_raw"] = ((flat - t[:, None]) / spread[:, None]).reshape(log_scale.shape)
+            if self._biased:
+                bias = self._with_scale_and_bias(draws)["bias"]
+                spread = draw_bias_spread(bias.reshape(-1, bias.shape[-1]), settings[-1], rng).reshape(shape)
+                found["bias_spread"], found["bias_raw"] = spread, bias / spread[..., None]
+            return found
+
+        return redraw if self._vector or self._biased else None
 
     def _complete(
         self, posterior: Parameters, support: Support, scale: Scale, priors: Priors, rng: np.random.Generator

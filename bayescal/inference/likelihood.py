@@ -28,33 +28,37 @@ def counts_given_log_odds(log_odds: "pt.TensorVariable", positives: Any, totals:
     pm.CustomDist("y", log_odds, totals, logp=logp, random=draw, observed=positives, dims="score")
 
 
-def counts_given_logits(logits: "pt.TensorVariable", counts: Any, totals: Any) -> None:
+def counts_given_scaling(x: Any, scale: Any, bias: Any, counts: Any, totals: Any) -> None:
     """Add the observed variable ``y``, cases of each class at each distinct row of scores (dims ``score``, ``class``).
 
-    With k of n cases in the classes, log p(k) = sum_j k_j eta_j - n log sum_j exp(eta_j) up to a constant that no
-    parameter enters.
+    The logits of row r are eta = scale x_r + bias, with `scale` and `bias` of each class ``(C,)``. With k of n cases in
+    the classes, log p(k) = sum_j k_j eta_j - n log sum_j exp(eta_j) up to a constant that no parameter enters; the log
+    density of ``y`` is the sum over all rows.
     """
     import pymc as pm
-    import pytensor.tensor as pt
-    from pytensor.gradient import disconnected_grad
 
-    def logp(k: Any, eta: Any, n: Any) -> Any:
-        top = disconnected_grad(pt.max(eta, axis=-1))  # it cancels, in the gradient too
-        log_sum = top + pt.log(pt.sum(pt.exp(eta - pt.expand_dims(top, -1)), axis=-1))
-        return pt.sum(k * eta, axis=-1) - n * log_sum
+    from bayescal.inference.kernels.softmax import scaled_log_likelihood
 
-    def draw(eta: np.ndarray, n: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def logp(k: Any, rows: Any, a: Any, b: Any, n: Any) -> Any:
+        return scaled_log_likelihood(rows, k, n, a, b)
+
+    def draw(
+        rows: np.ndarray, a: np.ndarray, b: np.ndarray, n: np.ndarray, rng: np.random.Generator, size: Any = None
+    ) -> np.ndarray:
+        eta = a * rows + b
         proba = np.exp(eta - eta.max(axis=-1, keepdims=True))
         proba /= proba.sum(axis=-1, keepdims=True)
         return rng.multinomial(np.round(n).astype(np.int64), proba, size=size).astype(np.float64)
 
     pm.CustomDist(
         "y",
-        logits,
+        x,
+        scale,
+        bias,
         totals,
         logp=logp,
         random=draw,
-        signature="(c),()->(c)",
+        signature="(s,c),(c),(c),(s)->(s,c)",
         observed=counts,
         dims=("score", "class"),
     )

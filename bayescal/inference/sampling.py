@@ -22,6 +22,7 @@ from bayescal.inference.convergence import Convergence, assess_convergence
 if TYPE_CHECKING:
     import pymc as pm
 
+Posterior = dict[str, np.ndarray]  # draws by name, (chain, draw, ...)
 Progress = bool | Callable[[int, int, int], None] | None
 
 _compiled: dict[Hashable, "_Compiled"] = {}  # per process, by structure
@@ -60,6 +61,7 @@ class SamplerSettings:
     seed: int
     cores: int | None = None
     target_accept: float = 0.9
+    redraw: Callable[[Posterior, np.random.Generator], Posterior] | None = None  # from a law that keeps the posterior
     adaptation: str = "diag"  # of nutpie's mass matrix; "low_rank" where few parameters are strongly correlated
     progress: Progress = None
 
@@ -166,7 +168,7 @@ def _run_nutpie(
             raise
     statistics = {name: tree.sample_stats[theirs].values for name, theirs in _STATISTICS.items()}
     statistics["reached_max_treedepth"] = tree.sample_stats["maxdepth_reached"].values
-    return _finish({name: v.values for name, v in tree.posterior.data_vars.items()}, statistics, "nutpie")
+    return _finish({name: v.values for name, v in tree.posterior.data_vars.items()}, statistics, "nutpie", settings)
 
 
 def _run_pymc(
@@ -193,7 +195,7 @@ def _run_pymc(
         )
     stats = tree.sample_stats
     statistics = {name: stats[name].values for name in (*_STATISTICS, "reached_max_treedepth") if name in stats}
-    return _finish({name: v.values for name, v in tree.posterior.data_vars.items()}, statistics, "pymc")
+    return _finish({name: v.values for name, v in tree.posterior.data_vars.items()}, statistics, "pymc", settings)
 
 
 def _every_other(draws: Draws) -> Draws:
@@ -206,7 +208,9 @@ def _every_other(draws: Draws) -> Draws:
     return Draws(posterior, statistics, found, draws.sampler)
 
 
-def _finish(posterior: dict[str, np.ndarray], statistics: dict[str, np.ndarray], sampler: str) -> Draws:
+def _finish(posterior: Posterior, statistics: dict[str, np.ndarray], sampler: str, settings: SamplerSettings) -> Draws:
+    if settings.redraw is not None:
+        posterior = settings.redraw(posterior, np.random.default_rng([settings.seed, 4]))
     found = assess_convergence(posterior, statistics["diverging"], statistics["energy"])
     return Draws(posterior, statistics, found, sampler)
 
