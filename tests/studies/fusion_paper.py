@@ -10,11 +10,10 @@ stands for the true probability and is compared with the estimate at the cell's 
 
 and, for posteriors, the share of cells whose 90 % interval holds the share, and the mean width of the interval.
 
-    export BAYESCAL_DATA=FOLDER
     uv run --group studies python tests/studies/fusion_paper.py --cache CACHE --jobs 2 --out FILE
 
-Adult and Census-Income are complete there; Covertype, Dota2 and SUSY are not, and are left out. Each repeat is written
-to the cache when it is done, and not done twice.
+`income_data.py` says where Adult and Census-Income come from; the paper's other three data sets, Covertype, Dota2 and
+SUSY, are left out. Each repeat is written to the cache when it is done, and not done twice.
 """
 
 import argparse
@@ -52,13 +51,6 @@ PAPER = {  # MCE, ECE and Brier in percent, as printed in Table 1
         "Bern Poly Fusion": (6.241, 3.587, 18.966),
     },
 }
-
-
-def features(name: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """Every row of a data set, and its outcomes."""
-    from real_scores_pools import adult, census  # beside this file, found when it is run as a script
-
-    return adult() if name == "Adult" else census(("train", "test"))
 
 
 def network(table: pd.DataFrame, y: np.ndarray, seed: int) -> Any:
@@ -126,7 +118,9 @@ def calibrators(s: np.ndarray, y: np.ndarray, seed: int) -> Iterator[tuple[str, 
 
 def of_networks(name: str, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Scores ``(n, 2)`` and outcomes of the rows that trained neither network: first those to calibrate on."""
-    table, y = features(name)
+    from income_data import income_data  # beside this file, found when it is run as a script
+
+    table, y = income_data(name)
     order = np.random.default_rng([20200107, number]).permutation(len(y))
     first, second, others = np.split(order, [ROWS, 2 * ROWS])
     networks = [network(table.iloc[rows], y[rows], number) for rows in (first, second)]
