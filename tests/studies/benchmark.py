@@ -101,7 +101,11 @@ def surface(rows: list[dict[str, object]]) -> None:
 
     n = 300
     data = "rng = numpy.random.default_rng(0); s = rng.random((300, 2)); y = rng.random(300) < s.max(axis=1) ** 2; "
-    fit = "import numpy, bayescal; " + data + "bayescal.BernsteinCalibrator(random_state=0).fit(s, y.astype(int))"
+    fit = (
+        "import numpy, bayescal; "
+        + data
+        + "bayescal.BernsteinCalibrator(degree=6, random_state=0).fit(s, y.astype(int))"
+    )
     with tempfile.TemporaryDirectory() as folder:
         flags = os.environ.get("PYTENSOR_FLAGS", "")
         caches = {"PYTENSOR_FLAGS": f"{flags},base_compiledir={folder}".strip(","), "NUMBA_CACHE_DIR": folder}
@@ -109,11 +113,11 @@ def surface(rows: list[dict[str, object]]) -> None:
             taken, peak = process([sys.executable, "-c", fit], os.environ | caches)
             what = f"first fit of a process, surface K = 6, n = {n}, imports included, caches {cache}"
             rows.append({"what": what, "seconds": taken, "peak_mb": peak})
-    bc.BernsteinCalibrator(random_state=0).fit(*pairs(n, 0))
+    bc.BernsteinCalibrator(degree=6, random_state=0).fit(*pairs(n, 0))
     plain_pymc("bernstein_surface", *pairs(n, 1))
     found: dict[str, list[Any]] = {"ours": [], "theirs": []}
     mine, plain = in_turn(
-        lambda: found["ours"].append(bc.BernsteinCalibrator(random_state=0).fit(*pairs(n, 1)).idata_),
+        lambda: found["ours"].append(bc.BernsteinCalibrator(degree=6, random_state=0).fit(*pairs(n, 1)).idata_),
         lambda: found["theirs"].append(plain_pymc("bernstein_surface", *pairs(n, 1))),
         3,
     )
