@@ -15,8 +15,10 @@ from sklearn.exceptions import NotFittedError
 import bayescal as bc
 from bayescal.calibrators.base import Calibrator
 from bayescal.calibrators.binary import Rows
+from bayescal.evaluation import measures
 from bayescal.evaluation import miscalibration as module
-from bayescal.evaluation.miscalibration import MEASURES, Miscalibration, logistic_fits
+from bayescal.evaluation.measures import logistic_fits
+from bayescal.evaluation.miscalibration import MEASURES, Miscalibration
 from bayescal.validation import quiet
 
 
@@ -136,7 +138,7 @@ def test_score_equations_hold_for_any_curve(s: list[float], data: st.DataObject)
 
 
 def test_a_fit_that_does_not_arrive_is_not_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NEWTON_STEPS", 1)
+    monkeypatch.setattr(measures, "NEWTON_STEPS", 1)
     design = np.array([[1.0, -1.0], [1.0, 1.0]])
     q = np.array([[0.1, 0.9], [0.5, 0.5]])
     found = logistic_fits(design, np.zeros(2), q, np.full(2, 0.5), np.zeros((2, 2)))

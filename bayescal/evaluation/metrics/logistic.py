@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr
 
 from bayescal.calibrators.scale import PROBA_CLIP
-from bayescal.evaluation.miscalibration import StandardisedLine, logistic_fits
+from bayescal.evaluation.measures import StandardisedLine, logistic_fits
 from bayescal.validation import check_forecast
 
 MANY = 2**16  # rows, beyond which the slope is fitted to groups of them first

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.fft import dct
 from scipy.optimize import brentq
 
-from bayescal.evaluation.miscalibration import MAX_POINTS, distances, point_groups
+from bayescal.evaluation.measures import MAX_POINTS, distances, point_groups
 from bayescal.validation import check_forecast, check_fraction
 
 CELLS = 2**13  # of the grid on [0, 1] that smooths; the narrowest kernel is 8 of them wide
