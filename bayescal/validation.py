@@ -761,6 +761,10 @@ def _two_labels(values: np.ndarray) -> np.ndarray:
 
 def _positive_label(values: np.ndarray, pos_label: Any, labels: Sequence[Any] | None) -> tuple[Any, int | None]:
     """The label of the positive class, and its column in a pair where that is known."""
+    if pos_label is not None and (np.ndim(pos_label) or pd.isna(pos_label)):
+        raise ParameterValueError(
+            f"pos_label must be one label, got {pos_label!r}. Pass the label of the positive class."
+        )
     seen = _two_labels(values)
     known: np.ndarray | None = None
     if labels is not None:

@@ -448,6 +448,8 @@ BAD = [
     (["a", "a"], [0.2, 0.7], {}, bc.LabelValueError, "single class 'a'.*Pass pos_label"),
     (["a", "a"], [[0.2, 0.8]] * 2, {"pos_label": "a"}, bc.LabelValueError, "which of the two columns"),
     ([0, 1], [0.2, 0.7], {"pos_label": 2}, bc.ParameterValueError, "pos_label must be one of the labels .0, 1., got 2"),
+    ([0, 1], [0.2, 0.7], {"pos_label": [0, 1]}, bc.ParameterValueError, "pos_label must be one label, got .0, 1."),
+    ([0, 0], [0.2, 0.7], {"pos_label": np.nan}, bc.ParameterValueError, "pos_label must be one label, got nan"),
     (["a", "a"], [0.2, 0.7], {"pos_label": 1}, bc.ParameterValueError, "pos_label must be a label of the kind"),
     ([0, 1], [[0.2, 0.7], [0.5, 0.5]], {}, bc.ScoreValueError, "two-column y_proba must sum to 1"),
     ([0, 1], [0.2, 0.7], {"sample_weight": [1, -1]}, bc.WeightValueError, "nonnegative"),
