@@ -60,7 +60,7 @@ def ece(
     References
     ----------
     Naeini, M. P., Cooper, G. and Hauskrecht, M. (2015). Obtaining well calibrated probabilities using Bayesian binning.
-    AAAI, section "Calibration measures".
+    AAAI.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def mce(
     References
     ----------
     Naeini, M. P., Cooper, G. and Hauskrecht, M. (2015). Obtaining well calibrated probabilities using Bayesian binning.
-    AAAI, section "Calibration measures".
+    AAAI.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def debiased_ece(
 
     References
     ----------
-    Kumar, A., Liang, P. and Ma, T. (2019). Verified uncertainty calibration. NeurIPS, definition 5.1 and appendix E.
+    Kumar, A., Liang, P. and Ma, T. (2019). Verified uncertainty calibration. NeurIPS, section 5 and its appendix.
     The expectation that they simulate has a closed form, used here: Leone, F., Nelson, L. and Nottingham, R. (1961),
     The folded normal distribution. Technometrics 3.
 

@@ -228,7 +228,7 @@ def corp_decomposition(
     References
     ----------
     Dimitriadis, T., Gneiting, T. and Jordan, A. (2021). Stable reliability diagrams for probabilistic classifiers.
-    PNAS 118, eqs. 3 and 4.
+    PNAS 118.
 
     Examples
     --------

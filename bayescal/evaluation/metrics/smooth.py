@@ -62,8 +62,7 @@ def smooth_ece(y_true: Any, y_proba: Any, *, sample_weight: Any = None, pos_labe
 
     References
     ----------
-    Błasiok, J. and Nakkiran, P. (2024). Smooth ECE: principled reliability diagrams via kernel smoothing. ICLR,
-    section 4.
+    Błasiok, J. and Nakkiran, P. (2024). Smooth ECE: principled reliability diagrams via kernel smoothing. ICLR.
 
     Examples
     --------
