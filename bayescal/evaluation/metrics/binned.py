@@ -168,7 +168,7 @@ def debiased_ece(
 
     References
     ----------
-    Kumar, A., Liang, P. and Ma, T. (2019). Verified uncertainty calibration. NeurIPS, section 5 and its appendix.
+    Kumar, A., Liang, P. and Ma, T. (2019). Verified uncertainty calibration. NeurIPS.
     The expectation that they simulate has a closed form, used here: Leone, F., Nelson, L. and Nottingham, R. (1961),
     The folded normal distribution. Technometrics 3.
 
@@ -232,7 +232,7 @@ def area_deviation(
     References
     ----------
     Heese, R., Schmid, J., Walczak, M. and Bortz, M. (2023). Calibrated simplex-mapping classification. PLOS ONE 18,
-    section 3.2.
+    section 3.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def top_label_ece(
 
     References
     ----------
-    Guo, C., Pleiss, G., Sun, Y. and Weinberger, K. (2017). On calibration of modern neural networks. ICML, eq. 3.
+    Guo, C., Pleiss, G., Sun, Y. and Weinberger, K. (2017). On calibration of modern neural networks. ICML.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def top_label_mce(
 
     References
     ----------
-    Guo, C., Pleiss, G., Sun, Y. and Weinberger, K. (2017). On calibration of modern neural networks. ICML, eq. 5.
+    Guo, C., Pleiss, G., Sun, Y. and Weinberger, K. (2017). On calibration of modern neural networks. ICML.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def class_wise_ece(
     References
     ----------
     Kull, M., Perello-Nieto, M., Kängsepp, M., Silva Filho, T., Song, H. and Flach, P. (2019). Beyond temperature
-    scaling: obtaining well-calibrated multi-class probabilities with Dirichlet calibration. NeurIPS, section 2.
+    scaling: obtaining well-calibrated multi-class probabilities with Dirichlet calibration. NeurIPS.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def class_wise_mce(
     References
     ----------
     Kull, M., Perello-Nieto, M., Kängsepp, M., Silva Filho, T., Song, H. and Flach, P. (2019). Beyond temperature
-    scaling: obtaining well-calibrated multi-class probabilities with Dirichlet calibration. NeurIPS, section 2.
+    scaling: obtaining well-calibrated multi-class probabilities with Dirichlet calibration. NeurIPS.
 
     Examples
     --------

@@ -69,7 +69,7 @@ def brier_score(
 
     References
     ----------
-    Brier, G. (1950). Verification of forecasts expressed in terms of probability. Monthly Weather Review 78, eq. 2.
+    Brier, G. (1950). Verification of forecasts expressed in terms of probability. Monthly Weather Review 78.
 
     Examples
     --------
