@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,8 +12,13 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytest
+from arviz_stats.base import array_stats
 from pytensor.compile.mode import Mode
 from scipy.stats import invgamma, lognorm
+
+import bayescal as bc
+from bayescal.casimac.fitting import PREDICTED
+from bayescal.casimac.prediction import Predictor
 
 MODELS = Path(__file__).parents[1] / "models"
 REFERENCE = MODELS / "reference"
@@ -153,3 +159,30 @@ def test_quadrature_has_the_density_of_the_specification(monkeypatch: pytest.Mon
         law = invgamma.logpdf(signal, target.shape, scale=scale) + np.log(signal)
         difference.append(at(point) - found - law)
     np.testing.assert_allclose(difference, difference[0], rtol=0, atol=1e-8)
+
+
+def test_fit_agrees_with_the_reference(random_seed: int) -> None:
+    # the transformation of the reference, fixed; turned vertices change no probability
+    fixed = {"gamma": 0.5, "k_alpha": 1, "k_beta": 1, "spread": 1}
+    clf = bc.CASIMACClassifier(**fixed, draws=1000, random_state=random_seed).fit(STORED["x"], STORED["y"])
+    expected = STORED["posterior"]["functionals"]
+    for name in NAMES:
+        draws = np.log(clf.idata_.posterior[name].values)
+        found = {"mean": draws.mean(), "sd": draws.std()}
+        error = {key: array_stats.mcse(draws, chain_axis=0, draw_axis=1, method=key) for key in found}
+        for key, probability in {"q05": 0.05, "q50": 0.5, "q95": 0.95}.items():
+            found[key] = np.quantile(draws, probability)
+            error[key] = array_stats.mcse(draws, chain_axis=0, draw_axis=1, method="quantile", prob=probability)
+        for key, value in found.items():
+            # 4 standard errors, and what halving the steps of the reference changed
+            assert abs(value - expected[f"log({name})"][key]) <= 4 * error[key] + 1e-4, (name, key)
+    at = np.array([[0.0, 0.0], [1.0, 0.5]])
+    stored = [[expected[f"proba({a},{b})"][str(k)] for k in range(3)] for a, b in at.tolist()]
+    made, weights = clf._predictor, np.eye(PREDICTED)
+    cross = clf._space.kernel_to_cases(clf._space.scaled(at))
+    each = [
+        Predictor(made.process, made.zs, replace(made.parts, weight=weight), made.vertices).proba(cross)
+        for weight in weights
+    ]
+    error = np.std(each, axis=0) / np.sqrt(PREDICTED)
+    assert (np.abs(clf.predict_proba(at) - stored) <= 4 * error + 1e-4).all()

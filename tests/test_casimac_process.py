@@ -194,7 +194,7 @@ def test_interpolated_densities_are_the_densities(n: int, kernel: str, random_se
         points = target.located.mean[g] + u @ target.located.factor[g].T
         exact = np.array([process.log_density(a, b, z)[0] for a, b in points])
         found = target.surrogate.at(target.surrogate.density[g], points)
-        np.testing.assert_allclose(found, exact, rtol=0, atol=5e-3)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=2e-2)
 
 
 def test_parts_have_their_weights_and_the_interpolant_is_their_sum(random_seed: int) -> None:
@@ -219,7 +219,7 @@ def test_gradient_of_the_interpolant_is_that_of_differences(random_seed: int) ->
     rng = np.random.default_rng(random_seed)
     model = build(rng.normal(size=(DEGREE, DEGREE)) / np.add.outer(np.arange(DEGREE), np.arange(DEGREE) + 1) ** 4)
     logp, slope = model.compile_logp(mode=RUN), model.compile_dlogp(mode=RUN)
-    for u in [*rng.uniform(-4.9, 4.9, size=(10, 2)), np.array([5.5, 1.0]), np.array([-7.0, -6.2])]:
+    for u in [*rng.uniform(-7.9, 7.9, size=(10, 2)), np.array([8.5, 1.0]), np.array([-9.0, -8.2])]:
         step = 1e-5 * np.eye(2)
         expected = [(logp({"u": u + d}) - logp({"u": u - d})) / 2e-5 for d in step]
         np.testing.assert_allclose(slope({"u": u}), expected, rtol=1e-5, atol=1e-6)

@@ -9,6 +9,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from bayescal.calibrators.base import DRAWS_LIMIT
 from bayescal.calibrators.notes import warn_about_convergence
 from bayescal.calibrators.summaries import interval
 from bayescal.casimac import fitting, simplex
@@ -322,8 +323,11 @@ class CASIMACClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         ------
         NoPosteriorError
             If the classifier was fitted with ``inference="point"``.
+        ScoreValueError
+            If the array would be larger than 4 GB.
         """
         self._require_posterior("proba_draws")
+        self._refuse_large(X, len(self.classes_))
         draws = self._by_blocks(X, lambda block: np.moveaxis(self._predictor.proba_draws(block), 0, -1))
         return self._labelled(draws, "class", self.classes_, "proba")
 
@@ -344,8 +348,11 @@ class CASIMACClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         ------
         NoPosteriorError
             If the classifier was fitted with ``inference="point"``; `predict_latent` needs no draws.
+        ScoreValueError
+            If the array would be larger than 4 GB.
         """
         self._require_posterior("latent")
+        self._refuse_large(X, self.vertices_.shape[1])
         draws = self._by_blocks(X, lambda block: np.moveaxis(self._predictor.latent_draws(block), 0, -1))
         return self._labelled(draws, "latent", np.arange(draws.shape[1]), "latent")
 
@@ -507,6 +514,14 @@ class CASIMACClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         if self.regressor is not None:
             return np.concatenate([at(block) for block in blocks])
         return np.concatenate([at(self._space.kernel_to_cases(block)) for block in blocks])
+
+    def _refuse_large(self, X: Any, columns: int) -> None:
+        size = len(self._predictor.parts.weight) * len(X) * columns
+        if size > DRAWS_LIMIT:
+            raise ScoreValueError(
+                f"draws of {len(X)} rows would fill {8e-9 * size:.0f} GB. "
+                "Use predict_interval, or pass fewer rows at a time."
+            )
 
     def _labelled(self, draws: np.ndarray, dim: str, labels: np.ndarray, name: str) -> "xr.DataArray":
         import xarray as xr

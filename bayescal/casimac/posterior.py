@@ -30,8 +30,8 @@ from bayescal.inference.convergence import assess_convergence
 if TYPE_CHECKING:
     import pymc as pm
 
-REACH = 5.0  # of u
-DEGREE = 64  # of the interpolant in u, along each axis
+REACH = 8.0  # of u
+DEGREE = 96  # of the interpolant in u, along each axis
 COARSE = 17  # length-scales at which the posterior is located
 CHECKED = 4  # draws at which the interpolant is compared with the density itself
 
