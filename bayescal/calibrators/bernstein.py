@@ -210,7 +210,7 @@ class BernsteinCalibrator(BinaryCalibrator):
     def _degrees(self, n_scores: int, cases: float) -> tuple[int, ...]:
         default = DEFAULT_OF_MANY if n_scores == 2 and cases >= MANY else DEFAULT_DEGREES.get(n_scores, 4)
         given = default if self.degree is None else self.degree
-        several = list(given) if isinstance(given, Sequence | np.ndarray) else [given] * n_scores
+        several: list[Any] = [given] * n_scores if np.ndim(given) == 0 else list(given)
         degrees = tuple(check_count(k, "degree") for k in several)
         if len(degrees) != n_scores:
             raise ParameterValueError(
@@ -247,14 +247,18 @@ class BernsteinCalibrator(BinaryCalibrator):
         if "increments" in parameters:
             beta, complement = levels_and_complements(parameters["increments"])
         elif "sticks" in parameters:
-            size, columns = parameters["sticks"].shape[1], parameters["slope"].shape[1]
-            equal = (round(size ** (1 / columns)) - 1,) * columns
-            degrees = equal if self.degree is None else self._degrees(columns, 0)
-            beta, complement = coefficients_and_complements(parameters["sticks"], degrees)
+            beta, complement = coefficients_and_complements(parameters["sticks"], self._degrees_of_draws(parameters))
         else:
             beta, complement = parameters["coefficients"], 1 - parameters["coefficients"]
         with np.errstate(divide="ignore"):
             return np.log(beta @ features.T) - np.log(complement @ features.T)
+
+    def _degrees_of_draws(self, parameters: Parameters) -> tuple[int, ...]:
+        size, columns = parameters["sticks"].shape[1], parameters["slope"].shape[1]
+        if hasattr(self, "_scale"):
+            return _degrees_of(self._scale)  # of the fit, whatever `degree` was set to since
+        equal = (round(size ** (1 / columns)) - 1,) * columns
+        return equal if self.degree is None else self._degrees(columns, 0)
 
     def _model_data(self, support: Support, scale: Scale, priors: Priors) -> dict[str, np.ndarray]:
         basis = self._features(support.u, scale)

@@ -156,19 +156,37 @@ class BinaryCalibrator(GenerativeCalibrator):
 
 
 def group_neighbours(support: Support, most: int) -> Support:
-    """At most `most` groups of neighbours, each at its mean: cells between equally spaced quantiles of each score."""
-    columns = support.u.reshape(len(support.u), -1).T
-    bins = int(most ** (1 / len(columns)) + 1e-9)
-    cells = np.stack([_quantile_bin(u, support.totals, bins) for u in columns], axis=1)
-    group = distinct_rows(cells)[1]
+    """At most `most` groups of neighbours, each at its mean.
+
+    All rows are halved at the weighted median of the score whose ranks spread most among them, and each half again, as
+    often as `most` allows: scores are split in turn, also where there are many.
+    """
+    columns = support.u.reshape(len(support.u), -1)
+    ranks = np.stack([_mid_ranks(u, support.totals) for u in columns.T], axis=1)
+    groups = [np.arange(len(ranks))]
+    while 2 * len(groups) <= most:
+        groups = [half for group in groups for half in _halves(group, ranks, support.totals)]
+    group = np.empty(len(ranks), dtype=np.int64)
+    for number, rows in enumerate(groups):
+        group[rows] = number
     mass = np.bincount(group, weights=support.totals)
-    means = np.stack([np.bincount(group, weights=support.totals * u) / mass for u in columns], axis=1)
+    means = np.stack([np.bincount(group, weights=support.totals * u) / mass for u in columns.T], axis=1)
     return Support(means.reshape(len(mass), *support.u.shape[1:]), np.bincount(group, weights=support.positives), mass)
 
 
-def _quantile_bin(u: np.ndarray, weight: np.ndarray, bins: int) -> np.ndarray:
-    """Which of `bins` equal shares of the weight each value's mid-rank falls into."""
+def _mid_ranks(u: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Share of the weight below each value, and half of that at it."""
     inverse = np.unique(u, return_inverse=True)[1]
     mass = np.bincount(inverse, weights=weight)
-    share = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
-    return (share * bins).astype(int)[inverse]
+    return ((np.cumsum(mass) - 0.5 * mass) / mass.sum())[inverse]
+
+
+def _halves(group: np.ndarray, ranks: np.ndarray, weight: np.ndarray) -> list[np.ndarray]:
+    """The rows of a group below the median of its widest column and those above; a single row stays as it is."""
+    if len(group) == 1:
+        return [group]
+    widest = ranks[group, np.ptp(ranks[group], axis=0).argmax()]
+    order = group[np.argsort(widest, kind="stable")]
+    total = np.cumsum(weight[order])
+    cut = int(np.clip(np.searchsorted(total, total[-1] / 2), 1, len(order) - 1))
+    return [order[:cut], order[cut:]]

@@ -23,7 +23,9 @@ from scipy.special import expit, log_expit, logit
 from bayescal.calibrators import copula_margins as margins
 from bayescal.calibrators import copula_point as point
 from bayescal.calibrators import copula_vine as vine
+from bayescal.calibrators import notes
 from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support, group_neighbours
+from bayescal.calibrators.generative import Job
 from bayescal.calibrators.scale import PROBA_CLIP, Scale, learn_unit, to_unit
 from bayescal.priors import Priors, setting
 from bayescal.validation import ParameterValueError, check_choice
@@ -275,6 +277,11 @@ class CopulaCalibrator(BinaryCalibrator):
             "tau": np.array([tau for _, tau in copulas]),
             "rate": np.array(support.positives.sum() / support.totals.sum()),
         }
+
+    def _warn_about_data(self, job: Job) -> None:
+        super()._warn_about_data(job)
+        columns = job.rows.scores[job.rows.weight > 0].T
+        notes.warn_about_few_levels([len(np.unique(column)) for column in columns], self._name)
 
     def _point_proba(self, scores: np.ndarray) -> np.ndarray:
         found = self._point_parameters

@@ -11,6 +11,7 @@ from bayescal.validation import CalibrationWarning, ConvergenceWarning
 _PACKAGE = str(Path(__file__).parents[1])  # a warning points to the line that called the package
 FEW_CASES = 5.0
 REVERSED_Z = -1.5
+FEW_LEVELS = 5
 
 
 def warn_about_data(
@@ -56,6 +57,18 @@ def warn_about_ends(texts: list[str], name: str) -> None:
     """Say that scores of 0 and 1 carry the fit."""
     for text in texts:
         _warn(f"{name} calibration: {text}", CalibrationWarning)
+
+
+def warn_about_few_levels(levels: list[int], name: str) -> None:
+    """Say that scores of few different values have no density."""
+    for column, number in enumerate(levels):
+        if 1 < number < FEW_LEVELS:
+            _warn(
+                f"{name} calibration: score column {column} has {number} different values, and the model is of scores "
+                "with a density; with so few its answers can be far off. Fuse these scores with PlattCalibrator or "
+                "BernsteinCalibrator.",
+                CalibrationWarning,
+            )
 
 
 def warn_about_map(decreasing: bool, name: str) -> None:

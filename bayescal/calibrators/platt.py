@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support
+from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support, group_neighbours
 from bayescal.calibrators.logistic import fit_logistic, smoothed_targets
 from bayescal.calibrators.scale import Scale, learn_log_odds, to_log_odds
 from bayescal.priors import Priors, setting
 
 if TYPE_CHECKING:
     import pymc as pm
+
+MOST_ROWS = 2**15  # distinct rows of several scores; more are grouped to this many
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,12 @@ class PlattCalibrator(BinaryCalibrator):
     _priors_class = PlattPriors
     _adaptation = "low_rank"
     _columns = "any"
+
+    def _few(self, support: Support) -> Support:
+        if support.u.ndim == 1:
+            return super()._few(support)
+        # many scores cannot be grouped finely, and a step of the sampler costs little here
+        return support if len(support.u) <= MOST_ROWS else group_neighbours(support, MOST_ROWS)
 
     def _default_priors(self, n_scores: int) -> PlattPriors:
         shared = -0.5 * float(np.log(n_scores))  # between 1/M each, of copies, and 1, of independent scores

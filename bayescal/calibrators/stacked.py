@@ -36,7 +36,12 @@ from bayescal.validation import (
 if TYPE_CHECKING:
     import xarray as xr
 
-MEMBERS = {"one": ("platt", "beta", "isotonic", "bernstein"), "several": ("platt", "bernstein", "copula")}
+MEMBERS = {
+    "one": ("platt", "beta", "isotonic", "bernstein"),
+    "several": ("platt", "bernstein", "copula"),
+    "many": ("platt", "copula"),
+}
+MOST_OF_A_SURFACE = 4  # scores; one of more has too many coefficients
 EQUAL_SHARE_CASES = 2.0  # lambda
 
 
@@ -52,7 +57,8 @@ class StackedCalibrator(Calibrator):
         What the scores are: probabilities in [0, 1], log-odds, or any real number that grows with the probability.
     members : sequence of str, default=None
         Names of the calibrators to average. None takes platt, beta, isotonic and bernstein for one score, and platt,
-        bernstein and copula for several; with the copula the average need not rise with every score.
+        bernstein (up to four scores) and copula for several; with the copula the average need not rise with every
+        score.
     draws : int, default=1000
         Posterior draws of each chain, of each member and of the average.
     tune : int, default=None
@@ -151,8 +157,8 @@ class StackedCalibrator(Calibrator):
             If the draws of a member do not pass the convergence checks.
         """
         check_choice(self.score_kind, SCORE_KINDS, "score_kind")
-        several = check_scores(scores, self.score_kind, columns=self._columns).values.ndim == 2
-        unfitted = self._new_members("several" if several else "one")
+        values = check_scores(scores, self.score_kind, columns=self._columns).values
+        unfitted = self._new_members(1 if values.ndim == 1 else values.shape[1])
         sequence = seed_sequence(self.random_state)
         seeds = sequence.generate_state(len(unfitted) + 1, np.uint32)
         fitted: dict[str, BinaryCalibrator] = {}
@@ -222,15 +228,16 @@ class StackedCalibrator(Calibrator):
         check_is_fitted(self, "classes_")
         return build_stacked_datatree(self)
 
-    def _new_members(self, columns: str) -> dict[str, BinaryCalibrator]:
+    def _new_members(self, n_scores: int) -> dict[str, BinaryCalibrator]:
+        columns = "one" if n_scores == 1 else "several" if n_scores <= MOST_OF_A_SURFACE else "many"
         reads = ("one", "any") if columns == "one" else ("several", "any")
         allowed = [name for name, entry in CALIBRATORS.items() if entry.priors_name and entry.columns in reads]
         given = MEMBERS[columns] if self.members is None else self.members
         names = [given] if isinstance(given, str) else list(given)
         if not names or len(set(names)) < len(names) or any(name not in allowed for name in names):
             raise ParameterValueError(
-                f"members must be different names out of {', '.join(allowed)} for {columns} score"
-                f"{'s' if columns == 'several' else ''}, got {self.members!r}."
+                f"members must be different names out of {', '.join(allowed)} for "
+                f"{'one score' if columns == 'one' else 'several scores'}, got {self.members!r}."
             )
         priors = {} if self.priors is None else dict(self.priors)
         strange = [name for name in priors if name not in names]
