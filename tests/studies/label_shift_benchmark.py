@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import time
 import warnings
 from collections.abc import Callable
@@ -61,7 +60,6 @@ def maximum(rows: list[dict[str, object]], n: int) -> None:
     rng = np.random.default_rng(0)
     source = np.full(10, 0.1)
     proba = np.exp(cases(n, rng.dirichlet(np.ones(10)), 1)[0])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
     def residual(q: np.ndarray) -> float:
         ratio = proba / source
@@ -69,8 +67,7 @@ def maximum(rows: list[dict[str, object]], n: int) -> None:
 
     what = f"maximum likelihood, N = {n:g}, C = 10"
     found, taken = timed(lambda: maximum_likelihood(evidence(proba, source)))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rows.append({"what": what, "who": "bayescal", **taken, "residual": found.residual, "added_mb": peak - before})
+    rows.append({"what": what, "who": "bayescal", **taken, "residual": found.residual})
     (q, _), taken = timed(lambda: EMQ.EM(source, proba))
     rows.append({"what": what, "who": "QuaPy EMQ.EM", **taken, "residual": residual(q)})
     valid = np.tile(np.eye(10) * 0.91 + 0.01, (10, 1))  # of equal mean: source proportions of a tenth
@@ -140,7 +137,7 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     bayes(rows)
     maximum(rows, asked.n)
-    speed = pd.DataFrame(rows).round({"wall_s": 2, "processor_s": 2, "added_mb": 0})
+    speed = pd.DataFrame(rows).round({"wall_s": 2, "processor_s": 2})
     speed["residual"] = speed["residual"].map("{:.1e}".format, na_action="ignore")
     parts = {
         "speed": speed.to_string(index=False, na_rep=""),
