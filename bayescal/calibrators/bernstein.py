@@ -209,8 +209,8 @@ class BernsteinCalibrator(BinaryCalibrator):
 
     def _degrees(self, n_scores: int, cases: float) -> tuple[int, ...]:
         default = DEFAULT_OF_MANY if n_scores == 2 and cases >= MANY else DEFAULT_DEGREES.get(n_scores, 4)
-        given = default if self.degree is None else self.degree
-        several: list[Any] = [given] * n_scores if np.ndim(given) == 0 else list(given)
+        given: Any = default if self.degree is None else self.degree
+        several = [given] * n_scores if np.ndim(given) == 0 else list(given)
         degrees = tuple(check_count(k, "degree") for k in several)
         if len(degrees) != n_scores:
             raise ParameterValueError(
