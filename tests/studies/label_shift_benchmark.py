@@ -10,7 +10,7 @@ Three parts, in one run:
 - ``LabelShiftAdapter(method="bayes")`` with its calibrator, the second fit and adaptation of the process;
 - 90 % intervals from 60 labelled cases of five classes, over some data sets: this package's two Bayesian methods, and
   the model of QuaPy's BayesianCC (uniform priors on proportions and on rows of the confusion matrix) by this package's
-  sampler. QuaPy 0.2.3 fails in its own with jax 0.12 (TracerArrayConversionError).
+  sampler. Called directly, QuaPy 0.2.3 with jax 0.12 raised a TracerArrayConversionError, whose cause was not found.
 
 Seconds are of the wall and of the processor: on a shared machine, the second are the ones to compare.
 """
