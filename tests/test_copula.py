@@ -431,7 +431,9 @@ def test_what_is_refused() -> None:
 # faults that users of other packages reported: ties, equal classifiers, constant scores, the edge ---------------------
 
 
-@pytest.mark.filterwarnings("ignore::bayescal.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore::bayescal.ConvergenceWarning", "ignore:.*different values:bayescal.CalibrationWarning"
+)
 @pytest.mark.parametrize("inference", ["nuts", "point"])
 def test_ties_do_not_depend_on_the_order_of_rows(inference: str, random_seed: int) -> None:
     rng = np.random.default_rng(random_seed)
