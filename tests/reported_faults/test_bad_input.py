@@ -80,11 +80,11 @@ def test_one_positive_in_thirty(calibrator: Make, name: str, n_scores: int) -> N
     y = np.zeros(30, dtype=int)
     y[24] = 1
     with pytest.warns(bc.CalibrationWarning, match="only 1 case of class 1"):
-        cal = calibrator(name).fit(columns(THIRTY, n_scores), y)
+        # a mean of .035 by the copula is told from 1/30 only with more draws than other tests take
+        cal = calibrator(name, draws=1000, chains=4).fit(columns(THIRTY, n_scores), y)
     is_an_answer(cal, n_scores)
     mean = cal.predict_proba(columns(THIRTY, n_scores))[:, 1].mean()
-    # between the base rate and the scores' 0.5; the copula's is .035, and .030 to .037 by so few draws (four seeds)
-    assert 0.8 / 30 < mean < 0.3
+    assert 1 / 30 < mean < 0.3  # between the base rate and the scores' 0.5
 
 
 @pytest.mark.parametrize(("name", "n_scores"), ALL)
