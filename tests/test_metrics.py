@@ -60,7 +60,7 @@ OF_CLASSES = [
 
 
 def test_every_metric_is_in_one_of_the_lists() -> None:
-    listed = {f.__name__ for f in BINARY + OF_CLASSES} | {"grid_errors", "weight_mse"}
+    listed = {f.__name__ for f in BINARY + OF_CLASSES} | {"grid_errors", "net_benefit", "weight_mse"}
     assert listed == set(metrics.__all__)
 
 

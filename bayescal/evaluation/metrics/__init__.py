@@ -12,6 +12,7 @@ not how sure of it to be: with few cases a calibrated forecast has an ECE, an MC
 
 from bayescal.evaluation.metrics.binned import area_deviation, debiased_ece, ece, mce
 from bayescal.evaluation.metrics.classes import class_wise_ece, class_wise_mce, top_label_ece, top_label_mce
+from bayescal.evaluation.metrics.decisions import net_benefit
 from bayescal.evaluation.metrics.grid import grid_errors
 from bayescal.evaluation.metrics.logistic import (
     calibration_in_the_large,
@@ -38,6 +39,7 @@ __all__ = [
     "ici",
     "log_loss",
     "mce",
+    "net_benefit",
     "proba_loss",
     "smooth_ece",
     "spiegelhalter_z",
