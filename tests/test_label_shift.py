@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import softmax
-from scipy.stats import binom
+from scipy.stats import binom, gamma
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
 import bayescal as bc
+from bayescal.label_shift.adapted import ratio_interval, share_interval
 from bayescal.label_shift.adapter import SOURCES
 from bayescal.label_shift.notes import BAYES, METHODS
 from bayescal.validation import quiet
@@ -80,8 +81,39 @@ def test_shapes_of_draws_and_intervals(random_seed: int) -> None:
         low, high = ad.weight_interval(0.5).values.T
         assert ad.weight_interval(0.5).attrs["ci_prob"] == 0.5 and ((low < high) & (low >= 0)).all()
         assert ad.prior_interval()["bound"].values.tolist() == ["lower", "upper"]
-        mean_log = np.log(posterior["weights"]).mean(("chain", "draw"))
-        np.testing.assert_allclose(ad.weights_, np.exp(mean_log), rtol=1e-9)
+        mean_log = np.log(posterior["target_prior"]).mean(("chain", "draw"))
+        shares = (np.bincount(y, minlength=3) + 1) / (len(y) + 3)
+        np.testing.assert_allclose(ad.weights_, np.exp(mean_log) / shares, rtol=1e-9)
+
+
+def test_intervals_reach_zero_where_the_posterior_piles_up_there() -> None:
+    # quantiles of gamma distributions: [0, q90] against [q05, q95] is 2.30 against 2.94 at shape 1, 6.68 against 6.39
+    # at shape 4
+    shares = (np.arange(20_000) + 0.5) / 20_000
+    draws = np.column_stack([0.01 * gamma(shape).ppf(shares) for shape in (0.5, 1, 4)])
+    lower, upper = ratio_interval(draws, 0.9)
+    assert lower[:2].tolist() == [0, 0]
+    assert lower[2] == pytest.approx(0.01 * gamma(4).ppf(0.05), rel=1e-3)
+    np.testing.assert_allclose(upper, 0.01 * gamma([0.5, 1, 4]).ppf(0.95), rtol=1e-3)
+    np.testing.assert_allclose(share_interval(draws, 0.9), [lower, upper], rtol=1e-12)
+    np.testing.assert_allclose(share_interval(1 - draws, 0.9), [1 - upper, 1 - lower], rtol=1e-12)
+    fixed = np.broadcast_to([0.0, 0.3, 1.0], (5, 3))
+    np.testing.assert_array_equal(share_interval(fixed, 0.9), fixed[:2])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", BAYES)
+def test_intervals_hold_a_class_that_is_absent(method: str, classes: int, random_seed: int) -> None:
+    rng = np.random.default_rng(random_seed)
+    source, y = simulate(rng, 300, np.ones(classes) / classes, distance=8.0)
+    q = np.array([0.0, 1.0]) if classes == 2 else np.array([0.0, 0.3, 0.7])
+    ad = adapter(method).fit(source, y).adapt(simulate(rng, 400, q, distance=8.0)[0])
+    assert ad.prior_interval().values[0, 0] == 0 and ad.weight_interval().values[0, 0] == 0
+    assert 0 < ad.prior_interval().values[0, 1] < 0.05
+    if classes == 2:
+        assert ad.prior_interval().values[1, 1] == 1
+    else:
+        assert (ad.prior_interval().values[1:, 0] > 0.1).all()
 
 
 def test_no_target_is_no_worse_than_what_the_order_of_its_rows_says(random_seed: int) -> None:

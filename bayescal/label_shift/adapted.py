@@ -1,4 +1,12 @@
-"""What an adaptation found, as its user asks for it: intervals, probabilities, draws. No estimation is here."""
+"""What an adaptation found, as its user asks for it: intervals, probabilities, draws. No estimation is here.
+
+A class may be all but absent from the target. The density of its proportion then piles up at 0, and an equal-tailed
+interval leaves out the very values that are the most probable: on digits under strong shifts, 90 % intervals held 40 of
+88 proportions below 0.005, and 45 of the others lay below their interval. Where the interval from 0 to the quantile of
+`ci_prob` is the shorter one, the lower end is 0 therefore. The upper end stays, and so such an interval holds up to
+(1 + ci_prob) / 2 of the posterior. An interval of an exponential density begins at 0, that of a gamma density of shape
+4 does not.
+"""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -16,6 +24,23 @@ from bayescal.validation import NoPosteriorError, check_fraction
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+def ratio_interval(draws: np.ndarray, ci_prob: float) -> np.ndarray:
+    """Intervals ``(2, C)`` of class weights from draws ``(S, C)``: equal tails, but for lower ends at 0."""
+    return np.stack([_lower_end(draws, ci_prob), np.quantile(draws, 0.5 * (1 + ci_prob), axis=0)])
+
+
+def share_interval(draws: np.ndarray, ci_prob: float) -> np.ndarray:
+    """Intervals ``(2, C)`` of proportions from draws ``(S, C)``: equal tails, but for ends at 0 and at 1."""
+    lower, upper = ratio_interval(draws, ci_prob)
+    return np.stack([lower, np.where(_lower_end(1 - draws, ci_prob) == 0, 1.0, upper)])
+
+
+def _lower_end(draws: np.ndarray, ci_prob: float) -> np.ndarray:
+    """Lower ends ``(C,)``: of equal tails, or 0 where an interval from 0 is shorter and as probable."""
+    lower, from_zero, upper = np.quantile(draws, [0.5 * (1 - ci_prob), ci_prob, 0.5 * (1 + ci_prob)], axis=0)
+    return np.where(from_zero < upper - lower, 0.0, lower)
 
 
 class Adapted(BaseEstimator):
@@ -43,7 +68,8 @@ class Adapted(BaseEstimator):
         Parameters
         ----------
         ci_prob : float in (0, 1), default=0.9
-            Posterior probability of each equal-tailed interval.
+            Posterior probability of each equal-tailed interval, at least. An end is 0 or 1 where the posterior piles
+            up there: where the interval of this probability that begins there is the shorter one.
 
         Returns
         -------
@@ -55,7 +81,8 @@ class Adapted(BaseEstimator):
         NoPosteriorError
             If the method is not Bayesian.
         """
-        return self._interval(self._require_draws("prior_interval")[0], ci_prob, "target_prior")
+        ends = share_interval(self._require_draws("prior_interval")[0], check_fraction(ci_prob, "ci_prob"))
+        return self._interval(ends, ci_prob, "target_prior")
 
     def weight_interval(self, ci_prob: float = 0.9) -> "xr.DataArray":
         """Credible intervals of the class weights, target over source proportion.
@@ -63,7 +90,8 @@ class Adapted(BaseEstimator):
         Parameters
         ----------
         ci_prob : float in (0, 1), default=0.9
-            Posterior probability of each equal-tailed interval.
+            Posterior probability of each equal-tailed interval, at least. The lower end is 0 where the posterior piles
+            up there: where the interval of this probability that begins there is the shorter one.
 
         Returns
         -------
@@ -75,7 +103,8 @@ class Adapted(BaseEstimator):
         NoPosteriorError
             If the method is not Bayesian.
         """
-        return self._interval(self._require_draws("weight_interval")[1], ci_prob, "weights")
+        ends = ratio_interval(self._require_draws("weight_interval")[1], check_fraction(ci_prob, "ci_prob"))
+        return self._interval(ends, ci_prob, "weights")
 
     def predict_proba(self, scores: Any) -> np.ndarray:
         """Probabilities of the classes for cases of the target.
@@ -250,12 +279,11 @@ class Adapted(BaseEstimator):
             )
         return self._q, self._w
 
-    def _interval(self, draws: np.ndarray, ci_prob: float, name: str) -> "xr.DataArray":
+    def _interval(self, ends: np.ndarray, ci_prob: float, name: str) -> "xr.DataArray":
         import xarray as xr
 
-        tail = 0.5 * (1 - check_fraction(ci_prob, "ci_prob"))
         return xr.DataArray(
-            np.quantile(draws, [tail, 1 - tail], axis=0).T,
+            ends.T,
             dims=("class", "bound"),
             coords={"class": self.classes_, "bound": ["lower", "upper"]},
             name=name,

@@ -87,8 +87,8 @@ class LabelShiftAdapter(Adapted):
         Fitted to the source cases.
     target_prior_, source_prior_, weights_ : xarray.DataArray over class
         Proportions of the classes in target and source, posterior means where there is a posterior, and weights: how
-        many times as frequent a class is in the target. The Bayesian weights are posterior geometric means,
-        exp(E log w).
+        many times as frequent a class is in the target. The Bayesian weights are exp(E log q) over the mean of
+        Dirichlet(counts + 1), the counts being those of the source labels. See Notes.
 
     See Also
     --------
@@ -99,6 +99,11 @@ class LabelShiftAdapter(Adapted):
     The 90 % intervals of ``method="bayes"`` were measured on data that no choice was made on; coverage and width are in
     ``tests/studies/results/label_shift_coverage.txt``. ``source="labels"`` counts the labels of the source cases twice,
     in the calibrator and in the proportions. Its intervals are wider, and cover more than they say in most settings.
+
+    The weights' denominators are label shares, since calibrated probabilities are shrunk by the calibrator's prior, and
+    scatter where a class is rare. Of eleven point estimates these were chosen on synthetic data, digits and retinopathy
+    scores, on other draws than the results of ``tests/studies``. Draws of the weights, and their intervals, are ratios
+    of draws of the proportions.
 
     References
     ----------
@@ -258,7 +263,8 @@ class LabelShiftAdapter(Adapted):
             weights = point
         else:
             source, target = self._p.mean(axis=0), self._q.mean(axis=0)
-            weights = np.exp(np.log(np.maximum(self._w, TINY)).mean(axis=0)) * (self._w > 0).any(axis=0)
+            weights = np.exp(np.log(np.maximum(self._q, TINY)).mean(axis=0)) * (self._q > 0).any(axis=0)
+            weights /= (self._counts + 1) / (self._counts + 1).sum()
         self._keep(target / target.sum(), source, weights)
         return self
 

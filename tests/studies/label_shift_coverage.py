@@ -2,7 +2,8 @@
 
 For every setting, number of labelled source cases and repeat: source cases are drawn, `BiasCorrectedTemperatureScaling`
 is fitted to them, target proportions are drawn from a Dirichlet distribution, and target cases by these. Judged are the
-share of classes whose interval holds the proportion, and the weight q / p; the mean width; the error of the mean.
+share of classes whose interval holds the proportion ("q", of them "q_rare" below 0.005 and "q_not_rare" from 0.02), and
+the weight q / p; the mean width; the error of the mean.
 
     python tests/studies/label_shift_coverage.py --out tests/studies/results/label_shift_coverage --cache <folder>
 
@@ -12,7 +13,7 @@ scaling of the scores is calibrated, and outputs of networks (folder BAYESCAL_DA
 of a network are drawn without repeating one: proportions that the pool cannot serve are drawn again.
 
 "confusion, uniform" is the model of QuaPy's BayesianCC (uniform Dirichlet priors on proportions and on rows of the
-confusion matrix), drawn by this package's sampler.
+confusion matrix), drawn by this package's sampler, with equal-tailed intervals.
 """
 
 import argparse
@@ -23,15 +24,29 @@ import warnings
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import log_softmax
 
+if TYPE_CHECKING:
+    from bayescal import LabelShiftAdapter
+
 LEVEL = 0.9
 SIZES = (60, 200, 500)
-MEASURES = ("q", "q_not_rare", "w", "q_width", "w_width", "q_error", "w_error")
+RARE = 0.005  # a proportion below which a class is all but absent
+MEASURES = ("q", "q_not_rare", "q_rare", "w", "q_width", "w_width", "q_error", "w_error")
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, ...]]  # scores, y, target scores, q, p
+
+
+class Found(NamedTuple):
+    """What a method says of each class."""
+
+    q: np.ndarray  # (C,)
+    w: np.ndarray  # (C,)
+    q_interval: np.ndarray  # (C, 2)
+    w_interval: np.ndarray  # (C, 2)
 
 
 def synthetic(classes: int, distance: float, cases: int, *, equal: bool, seed: int) -> Draw:
@@ -104,24 +119,35 @@ def settings() -> dict[str, Draw]:
     return found
 
 
-def judge(q_draws: np.ndarray, p_draws: np.ndarray, q: np.ndarray, p: np.ndarray) -> dict[str, float]:
-    """Draws ``(S, C)`` of target and source proportions against the true ones."""
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    ratio = q_draws / p_draws
-    (low, high), (w_low, w_high) = np.quantile(q_draws, tails, axis=0), np.quantile(ratio, tails, axis=0)
+def judge(found: Found, q: np.ndarray, p: np.ndarray) -> dict[str, float]:
+    """Means and intervals of target proportions and weights against the true ones."""
+    (low, high), (w_low, w_high) = found.q_interval.T, found.w_interval.T
     held, w_held = (low <= q) & (q <= high), (w_low <= q / p) & (q / p <= w_high)
-    weights = np.exp(np.log(np.maximum(ratio, 1e-300)).mean(axis=0))
-    error = np.sqrt(np.mean((q_draws.mean(axis=0) - q) ** 2))
+    rare = q < RARE
     values = (
         held.mean(),
         held[q >= 0.02].mean(),
+        held[rare].mean() if rare.any() else np.nan,
         w_held.mean(),
         np.mean(high - low),
         np.median(w_high - w_low),
-        error,
-        np.mean((weights - q / p) ** 2),
+        np.sqrt(np.mean((found.q - q) ** 2)),
+        np.mean((found.w - q / p) ** 2),
     )
     return dict(zip(MEASURES, map(float, values), strict=True))
+
+
+def adapted(ad: "LabelShiftAdapter") -> Found:
+    """What an adapter of this package says."""
+    parts = ad.target_prior_, ad.weights_, ad.prior_interval(LEVEL), ad.weight_interval(LEVEL)
+    return Found(*(part.values for part in parts))
+
+
+def equal_tailed(q: np.ndarray, p: np.ndarray) -> Found:
+    """What draws ``(S, C)`` of target and source proportions say, without this package's intervals and weights."""
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    weights = np.exp(np.log(np.maximum(q / p, 1e-300)).mean(axis=0))
+    return Found(q.mean(axis=0), weights, np.quantile(q, tails, axis=0).T, np.quantile(q / p, tails, axis=0).T)
 
 
 def study(draw: Draw, n: int, repeat: int, first_seed: int, number: int) -> list[dict[str, object]]:
@@ -146,16 +172,13 @@ def study(draw: Draw, n: int, repeat: int, first_seed: int, number: int) -> list
             "bayes-confusion": {"method": "bayes-confusion"},
         }.items():
             ad = bc.LabelShiftAdapter(FrozenEstimator(cal), draws=500, random_state=repeat, **how)
-            drawn = ad.fit(scores, y).adapt(target).idata_.posterior
-            values = (drawn[key].values.reshape(-1, len(q)) for key in ("target_prior", "source_prior"))
-            rows.append({"method": name, **judge(*values, q, p)})
+            rows.append({"method": name, **judge(adapted(ad.fit(scores, y).adapt(target)), q, p)})
         counts = confusion_counts(cal.predict_proba(scores), y)
         predicted = np.bincount(cal.predict_proba(target).argmax(axis=1), minlength=len(q))
         uniform = np.ones(len(q))
         p_draws, q_draws = sample_confusion(counts, predicted, uniform, 0 * uniform, 25, rng, spread=float(len(q)))
-        rows.append(
-            {"method": "confusion, uniform", **judge(q_draws.reshape(-1, len(q)), p_draws.reshape(-1, len(q)), q, p)}
-        )
+        uniform_found = equal_tailed(q_draws.reshape(-1, len(q)), p_draws.reshape(-1, len(q)))
+        rows.append({"method": "confusion, uniform", **judge(uniform_found, q, p)})
         ad = bc.LabelShiftAdapter(FrozenEstimator(cal), method="em").fit(scores, y).adapt(target)
         error = np.sqrt(np.mean((ad.target_prior_.values - q) ** 2))
         rows.append({"method": "em", "q_error": error, "w_error": np.mean((ad.weights_.values - q / p) ** 2)})

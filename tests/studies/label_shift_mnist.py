@@ -7,7 +7,8 @@ another seed and another 10,000 held out: few images, so that they are about as 
 (accuracy .914 on unshifted test images; here .917), and too sure. A trial draws n of the held-out images to calibrate
 on, without repeating one, and n test images with repeats in proportions q: Dirichlet(alpha), or rho for the digit 3 and
 (1 - rho) / 9 for the others. True weights are shares of the drawn test labels over label shares of the calibration
-images, as the authors count them.
+images, as the authors count them ("error"; "error_rare" is the part of it that digits of proportions below 0.005 have).
+"error_meant" is that from the proportions which images were drawn by, over those of all held-out images.
 
 The networks are not theirs: their means, over ten others, show the same order of methods, not the same numbers. NLL and
 ECE (15 bins of the largest probability, in percent) are of all test images, unshifted. Data are those of the folder
@@ -32,6 +33,9 @@ SIZES = (500, 2000, 8000)
 TWEAKED = 3  # the digit
 HELD_OUT, TRAINED, HIDDEN, EPOCHS = 10_000, 2000, 128, 60
 BINS = 15
+RARE = 0.005  # a proportion below which a class is all but absent
+MEASURES = ["error", "error_meant", "error_rare", "gain", "loss", "covered_q", "covered_w"]
+MEASURES += ["covered_q_rare", "covered_w_rare", "width_q"]
 
 
 def read_images(folder: Path) -> tuple[np.ndarray, ...]:
@@ -89,13 +93,19 @@ def run_trial(
     target, drawn_by = draw_target(test_labels, shift, alpha, n, rng)
     y, truth = labels[source], test_labels[target]
     p, q = np.bincount(y, minlength=10) / n, np.bincount(truth, minlength=10) / n
+    meant, rare = drawn_by / (np.bincount(labels, minlength=10) / len(labels)), drawn_by < RARE
     plain = np.mean(test[target].argmax(axis=1) == truth)
     rows: list[dict[str, object]] = [{"method": "none", "calibration": "None", "accuracy": plain}]
 
     def add(method: str, calibration: str, weights: np.ndarray, adapted: np.ndarray, **more: float) -> None:
         gain = np.mean(adapted.argmax(axis=1) == truth) - plain
         loss = -np.mean(np.log(np.maximum(adapted[np.arange(n), truth], 1e-300)))
-        row = {"error": np.mean((weights - q / p) ** 2), "gain": gain, "loss": loss, **more}
+        errors = {
+            "error": np.mean((weights - q / p) ** 2),
+            "error_meant": np.mean((weights - meant) ** 2),
+            "error_rare": np.sum((weights - q / p)[rare] ** 2) / 10,
+        }
+        row = {**errors, "gain": gain, "loss": loss, **more}
         rows.append({"method": method, "calibration": calibration, **row})
 
     for name, class_name in CALIBRATIONS.items():
@@ -121,12 +131,13 @@ def run_trial(
         ad = bc.LabelShiftAdapter(cal, draws=300, random_state=seed[-1]).fit(held_out[source], y).adapt(test[target])
         held = {}
         # intervals are about the proportions that cases were drawn by, and those of all held-out images
-        population = np.bincount(labels, minlength=10) / len(labels)
         for name, ends, value in (
-            ("covered_q", ad.prior_interval().values, drawn_by),
-            ("covered_w", ad.weight_interval().values, drawn_by / population),
+            ("q", ad.prior_interval().values, drawn_by),
+            ("w", ad.weight_interval().values, meant),
         ):
-            held[name] = float(np.mean((ends[:, 0] <= value) & (value <= ends[:, 1])))
+            inside = (ends[:, 0] <= value) & (value <= ends[:, 1])
+            held[f"covered_{name}"] = float(inside.mean())
+            held[f"covered_{name}_rare"] = float(inside[rare].mean()) if rare.any() else np.nan
         held["width_q"] = float(np.ptp(ad.prior_interval().values, axis=1).mean())
         add("bayes", "BCTS", ad.weights_.values, ad.predict_proba(test[target]), **held)
     return [{"shift": shift, "alpha": alpha, "n": n, **row} for row in rows]
@@ -136,7 +147,7 @@ def beside_the_authors(rows: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame
     """Means over trials with the standard errors of the weights' error, and the authors' means."""
     keys = ["shift", "alpha", "n", "method", "calibration"]
     groups = rows[~rows["method"].isin(["none", "unshifted"])].groupby(keys, sort=False)
-    table = groups[["error", "gain", "loss", "covered_q", "covered_w", "width_q"]].mean()
+    table = groups[MEASURES].mean()
     table.insert(1, "error_se", groups["error"].sem())
     table.insert(0, "trials", groups.size())
     theirs = stored.rename(columns={"adapter": "method"}).pivot_table("mean", keys, "metric")
