@@ -7,6 +7,11 @@ Quantities: parameters of fixed meaning, the curve at four scores (or pairs), an
 finds errors that no single parameter shows (Modrak et al. 2023). What is not exact is left out: the surface keeps its
 whole likelihood (coarsening 0), the copula's margins are standardised by constants and its scores are independent.
 
+"scaling" is vector scaling of three classes, which the other members are limits of. "proportions" are those of a target
+without labels, of two classes (drawn exactly) and of four (drawn by Hamiltonian Monte Carlo), given calibrated
+probabilities and source proportions that are right. The bootstrap of source proportions has no prior to simulate from:
+`label_shift_coverage.py` judges the intervals that it leads to.
+
     python tests/studies/sbc.py --simulations 300 --jobs 2 --out tests/studies/results/sbc
 """
 
@@ -27,18 +32,21 @@ from scipy.stats import kstest
 if TYPE_CHECKING:
     from bayescal.calibrators.binary import BinaryCalibrator
 
-MODELS = ("platt", "beta", "isotonic", "bernstein", "bernstein_surface", "copula")
+MODELS = ("platt", "beta", "isotonic", "bernstein", "bernstein_surface", "copula", "scaling", "proportions")
 QUANTITIES: dict[str, tuple[tuple[object, ...], ...]] = {  # name of a parameter, and which of its numbers
     "platt": (("intercept",), ("slope",)),
     "beta": (("a",), ("b",), ("c",)),
     "isotonic": (("concentration",),),
     "bernstein": (("concentration",),),
     "bernstein_surface": (("intercept",), ("slope", 0), ("slope", 1), ("interaction",), ("roughness",)),
+    "scaling": (("temperature",), ("scale_spread",), ("bias_spread",), ("scale", 0), ("scale", 2)),
     "copula": (("rate",), ("bend", 0, 0), *(("terms", part, 0, term) for part in (0, 1) for term in (0, 2, 4))),
 }
 AT = np.array([0.05, 0.35, 0.65, 0.95])
+AT_ROWS = np.array([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.05, 0.9, 0.05]])
 AT_PAIRS = np.array([[0.05, 0.05], [0.05, 0.95], [0.35, 0.65], [0.95, 0.95]])
 CASES = 60
+TARGET_CASES = 200  # without labels
 RANKS = 99  # posterior draws kept
 FINE = np.linspace(-7.0, 7.0, 5001)  # log-odds among which scores are drawn from a margin
 
@@ -81,6 +89,10 @@ def draw_margins(rng: np.random.Generator, truth: dict[str, np.ndarray], y: np.n
 
 def simulate(model: str, simulation: int, first_seed: int) -> dict[str, object]:
     """Ranks of one simulation, as fractions in (0, 1)."""
+    if model == "scaling":
+        return simulate_scaling(simulation, first_seed)
+    if model == "proportions":
+        return simulate_proportions(simulation, first_seed)
     from scipy.special import expit, log_expit
 
     from bayescal.calibrators.copula import _joint_log_densities
@@ -124,11 +136,84 @@ def simulate(model: str, simulation: int, first_seed: int) -> dict[str, object]:
         label = f"q({', '.join(map(str, np.atleast_1d(s)))})"
         drawn[label], true[label] = curves[:, j], curve[j]
     drawn["log likelihood"], true["log likelihood"] = log_likelihood(posterior), log_likelihood(truth)[0]
-    ranks = {}
+    return {"model": model, "verdict": calibrator.diagnostics_.attrs["verdict"], **ranks(drawn, true, rng)}
+
+
+def simulate_scaling(simulation: int, first_seed: int) -> dict[str, object]:
+    """Ranks of one simulation of vector scaling."""
+    from bayescal.calibrators.softmax import log_sum_exp
+    from bayescal.registry import CALIBRATORS
+
+    rng = np.random.default_rng([first_seed, simulation, MODELS.index("scaling")])
+    scores = rng.dirichlet(np.ones(3), CASES)
+    calibrator = CALIBRATORS["vector"].load()(random_state=simulation, cores=1, classes=[0, 1, 2])
+    priors = calibrator._priors_class.read(calibrator.priors, calibrator._default_priors(3))
+    truth = calibrator._prior_draws(rng, 1, priors, {"classes": np.array(3)})
+
+    def log_q(s: np.ndarray, parameters: dict[str, np.ndarray]) -> np.ndarray:
+        logits = calibrator._logits(np.log(s), parameters)
+        return logits - log_sum_exp(logits)[..., None]
+
+    y = (np.exp(log_q(scores, truth)[0]).cumsum(axis=1) < rng.random((CASES, 1))).sum(axis=1)
+    y = np.minimum(y, 2)  # a sum of 1 but for rounding
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calibrator.fit(scores, y)
+    keep = np.linspace(0, len(next(iter(calibrator._flat.values()))) - 1, RANKS).astype(int)
+    posterior = {name: value[keep] for name, value in calibrator._flat.items()}
+    drawn, true = {}, {}
+    for name, *which in QUANTITIES["scaling"]:
+        label = f"{name}{which}" if which else name
+        drawn[label], true[label] = posterior[name][(slice(None), *which)], truth[name][(0, *which)]
+    curves, curve = log_q(AT_ROWS, posterior), log_q(AT_ROWS, truth)[0]
+    for j, row in enumerate(AT_ROWS):
+        for k in (0, 2):
+            label = f"q({', '.join(map(str, row))})[{k}]"
+            drawn[label], true[label] = curves[:, j, k], curve[j, k]
+    for parameters, into in ((posterior, drawn), (truth, true)):
+        into["log likelihood"] = log_q(scores, parameters)[:, np.arange(CASES), y].sum(axis=1)
+    true["log likelihood"] = true["log likelihood"][0]
+    return {"model": "scaling", "verdict": calibrator.diagnostics_.attrs["verdict"], **ranks(drawn, true, rng)}
+
+
+def simulate_proportions(simulation: int, first_seed: int) -> dict[str, object]:
+    """Ranks of one simulation of the proportions of two and of four classes."""
+    from bayescal.label_shift.draws import draw_target
+    from bayescal.label_shift.notes import ACCEPTED_MIN
+    from bayescal.label_shift.settings import CONCENTRATION
+
+    rng = np.random.default_rng([first_seed, simulation, MODELS.index("proportions")])
+    drawn, true, accepted = {}, {}, []
+    for classes in (2, 4):
+        source, shape = rng.dirichlet(np.full(classes, 4.0)), np.full(classes, CONCENTRATION)
+        q = rng.dirichlet(shape)
+        # a normal variable in each direction, whose mean is 1.5 for the class of that direction, else 0
+        x = rng.normal(size=(TARGET_CASES, classes)) + 1.5 * np.eye(classes)[rng.choice(classes, TARGET_CASES, p=q)]
+        proba = source * np.exp(1.5 * x)
+        proba /= proba.sum(axis=1, keepdims=True)
+        found = draw_target(
+            lambda draws, proba=proba: np.repeat(proba[None], len(range(RANKS)[draws]), axis=0),
+            np.ones(TARGET_CASES),
+            np.tile(source, (RANKS, 1)),
+            shape,
+            rng,
+        )
+        accepted.append(found.accepted.mean())
+        for i in range(1 if classes == 2 else classes):
+            drawn[f"q[{i}] of {classes}"], true[f"q[{i}] of {classes}"] = found.q[:, i], q[i]
+        ratios, label = proba / source, f"log likelihood, {classes} classes"
+        drawn[label], true[label] = np.log(found.q @ ratios.T).sum(axis=1), np.log(ratios @ q).sum()
+    verdict = "passed" if min(accepted) >= ACCEPTED_MIN else "failed"
+    return {"model": "proportions", "verdict": verdict, **ranks(drawn, true, rng)}
+
+
+def ranks(drawn: dict[str, np.ndarray], true: dict[str, float], rng: np.random.Generator) -> dict[str, float]:
+    """Where the true values lie among draws ``(RANKS,)``, as fractions in (0, 1); ties are broken at random."""
+    found = {}
     for name, draws in drawn.items():
         below, equal = (draws < true[name]).sum(), (draws == true[name]).sum()
-        ranks[name] = (below + rng.random() * (equal + 1)) / (RANKS + 1)
-    return {"model": model, "verdict": calibrator.diagnostics_.attrs["verdict"], **ranks}
+        found[name] = (below + rng.random() * (equal + 1)) / (RANKS + 1)
+    return found
 
 
 def judge(rows: pd.DataFrame) -> pd.DataFrame:
