@@ -36,9 +36,10 @@ Limits
       and no divergences.
     - Where classes look alike, p_i(x) / p_i is near 1 for all of them, and the answer rests on the prior.
     - If cases within a class look different in the target, q is wrong, and nothing here says so.
-    - A class that is absent has a posterior that piles up at 0, about (concentration + cases that look like it) / N wide.
-      Equal-tailed intervals leave 0 out; the library's begin there. A smaller concentration is no remedy: with 0.1
-      equal-tailed 90 % intervals held 0.79 of the near-empty digits, and fewer of the others than with 0.5.
+    - A class that is absent has a posterior that piles up at 0; its width is about concentration / N, and more where
+      other cases look like it. Equal-tailed intervals leave 0 out; the library's begin there. A smaller concentration
+      is no remedy: with 0.1, equal-tailed 90 % intervals held 0.79 of the near-empty digits, and fewer of the others
+      than with 0.5.
     - Mixing: near-empty classes lie at the end of the Dirichlet's support. The library samples logs of gamma variables
       whose normalised sum is q.
 
