@@ -178,8 +178,8 @@ def test_fit_agrees_with_the_reference(random_seed: int) -> None:
             assert abs(value - expected[f"log({name})"][key]) <= 4 * error[key] + 1e-4, (name, key)
     at = np.array([[0.0, 0.0], [1.0, 0.5]])
     stored = [[expected[f"proba({a},{b})"][str(k)] for k in range(3)] for a, b in at.tolist()]
-    made, weights = clf._predictor, np.eye(PREDICTED)
-    cross = clf._space.kernel_to_cases(clf._space.scaled(at))
+    made, weights = clf._fit.predictor, np.eye(PREDICTED)
+    cross = clf._fit.space.kernel_to_cases(clf._fit.space.scaled(at))
     each = [
         Predictor(made.process, made.zs, replace(made.parts, weight=weight), made.vertices).proba(cross)
         for weight in weights

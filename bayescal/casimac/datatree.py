@@ -10,16 +10,17 @@ from bayescal.calibrators.datatree import dataset
 from bayescal.casimac.transformations import describe
 
 if TYPE_CHECKING:
-    from bayescal.casimac.classifier import CASIMACClassifier
+    from bayescal.casimac.answers import CASIMACAnswers
 
 
-def build_datatree(classifier: "CASIMACClassifier") -> xr.DataTree:
+def build_datatree(classifier: "CASIMACAnswers") -> xr.DataTree:
     """Groups posterior, sample_stats, observed_data (class numbers) and constant_data (weights of transformations).
 
     There is no log_likelihood: the labels take part through the latents of their neighbours, and have no likelihood of
     their own. ``transformations_.attrs["loo_log_loss"]`` is the leave-one-out log loss.
     """
-    posterior, chosen = classifier._posterior, classifier._chosen
+    fit = classifier._fit
+    posterior, chosen = fit.posterior, fit.chosen
     assert posterior is not None and chosen is not None
     g = posterior.draws["transformation"]
     described = [describe(pull) for pull in chosen.pulls]
@@ -27,11 +28,11 @@ def build_datatree(classifier: "CASIMACClassifier") -> xr.DataTree:
     values |= {name: np.array([pull[name] for pull in described])[g] for name in described[0]}
     chains, draws = g.shape
     coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
-    cases = {"obs": np.arange(len(classifier._codes))}
+    cases = {"obs": np.arange(len(fit.neighbours.codes))}
     groups = {
         "posterior": dataset(values, ("chain", "draw"), coords),
         "sample_stats": dataset(posterior.sampled.statistics, ("chain", "draw"), coords).copy(deep=True),
-        "observed_data": dataset({"y": classifier._codes.copy()}, ("obs",), cases),
+        "observed_data": dataset({"y": fit.neighbours.codes.copy()}, ("obs",), cases),
         "constant_data": dataset({"weight": chosen.weight.copy()}, (), {"weight_dim_1": chosen.spreads.copy()}).rename(
             weight_dim_0="transformation", weight_dim_1="spread"
         ),
