@@ -296,6 +296,73 @@ def shift(
 
 
 @app.command()
+def plan(
+    table: Annotated[
+        str,
+        typer.Argument(metavar="CSV", help="Cases such as those to label: CSV, TSV or Parquet; - is standard input."),
+    ],
+    score: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the score.")],
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column with the observed class, if these cases are a pilot.  [default: the score is the probability]",
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="Label whose probability is wanted.  [default: the last in sorted order]"),
+    ] = None,
+    width: Annotated[float, typer.Option(help="Wanted width of the intervals, their mean over the scores.")] = 0.1,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER,...", help="Scores at which the width matters.  [default: all, as they come]"),
+    ] = None,
+    sizes: Annotated[str, typer.Option(metavar="NUMBER,...", help="Numbers of labelled cases to simulate.")] = (
+        "50,100,200,400,800,1600"
+    ),
+    assurance: Annotated[float, typer.Option(help="Wanted probability that the width is reached.")] = 0.8,
+    method: Annotated[str, typer.Option(metavar="NAME", help="What will be fitted to the labels.")] = "platt",
+    score_kind: Annotated[
+        ScoreKind, typer.Option(help="A probability, log-odds, or any number; raw needs --label.")
+    ] = ScoreKind.proba,
+    repeats: Annotated[int, typer.Option(min=2, help="Simulations of each size.")] = 30,
+    ci_prob: Annotated[float, typer.Option(help="Posterior probability of the credible intervals.")] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same numbers.")] = 0,
+    draws: Annotated[int, typer.Option(min=1, help="Posterior draws of each chain of a refit.")] = 500,
+    chains: Annotated[int, typer.Option(min=1, help="Chains of a refit.")] = 2,
+    out: OutFolder = "bayescal-plan",
+) -> None:
+    """Say how many labelled cases are needed for intervals of a wanted width.
+
+    Simulates labelled data sets of several sizes and fits each. Writes plan.json, plan.csv (a row for each size) and
+    plan.png, all of them or none.
+    """
+    with exit_codes():
+        from bayescal.cli import plan_work as work
+
+        options = work.PlanOptions(
+            score=score,
+            label=label,
+            positive=positive,
+            method=method,
+            score_kind=score_kind.value,
+            sizes=work.split_numbers(sizes, "--sizes", int),
+            width=width,
+            at=None if at is None else work.split_numbers(at, "--at", float),
+            assurance=assurance,
+            repeats=repeats,
+            ci_prob=ci_prob,
+            seed=seed,
+            draws=draws,
+            chains=chains,
+        )
+        summary = work.plan_file(table, options, out)
+        work.show(summary, out)
+        _leave(summary)
+
+
+@app.command()
 def models() -> None:
     """List the methods, one line each, and what each reads; those of 2+ classes are for `shift` and Python."""
     with exit_codes():
