@@ -11,6 +11,9 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
+from scipy.special import expit, logit
+from scipy.stats import beta as beta_distribution
+from scipy.stats import kstest
 
 import bayescal as bc
 from bayescal import metrics
@@ -194,6 +197,50 @@ def test_many_points_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
     xr.testing.assert_allclose(bc.decision_curve(cal).draws, at_once, rtol=1e-12)
 
 
+def test_shares_of_a_population_are_dirichlet() -> None:
+    # the event has probability .7 everywhere: only the share that is treated varies, and it is Beta(6, 4)
+    result = bc.decision_curve(
+        assessed([0.2, 0.4, 0.8], [3, 1, 6], np.full((2, 5000, 3), 0.7)), 0.5, population=True, random_state=5
+    )
+    np.testing.assert_allclose(result.draws["all"], (0.7 - 0.5) / 0.5, atol=1e-12)
+    treated = result.draws["use"].values.reshape(-1) / 0.4
+    assert kstest(treated, beta_distribution(6, 4).cdf).pvalue > 1e-4
+    assert result.cases == 10
+
+
+def test_a_population_widens_the_intervals_and_is_reproducible(platt: bc.PlattCalibrator) -> None:
+    settings = {"thresholds": [0.1, 0.5, 0.7], "population": True}
+    fixed = bc.decision_curve(platt, [0.1, 0.5, 0.7]).table
+    first, again, other = (bc.decision_curve(platt, **settings, random_state=seed).table for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, again)
+    assert (first["use_mean"] != other["use_mean"]).all()
+    widths = [table["use_upper"] - table["use_lower"] for table in (fixed, first)]
+    assert (widths[1] > widths[0]).all()
+    assert (first.loc[0.1].filter(like="gain") == 0).all()  # all are treated, whatever their shares
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("population", [False, True])
+def test_bands_hold_the_net_benefit(population: bool) -> None:
+    # 150 samples of 100 cases from a Platt curve; the standard error of a coverage of .9 is .024
+    world = np.random.default_rng(1)
+    everybody = expit(world.normal(-1, 1.5, 20_000))
+    held = []
+    for k in range(150):
+        rng = np.random.default_rng([2, k])
+        scores = expit(rng.normal(-1, 1.5, 100))
+        y = rng.random(100) < expit(0.7 * logit(scores) - 0.5)
+        cal = bc.PlattCalibrator(draws=500, chains=2, random_state=k, progressbar=False)
+        with quiet(bc.ConvergenceWarning, bc.CalibrationWarning):
+            cal.fit(scores, y)
+        table = bc.decision_curve(cal, [0.1, 0.2, 0.3], population=population, random_state=k).table
+        s = everybody if population else scores
+        t, q = table.index.to_numpy(), expit(0.7 * logit(s) - 0.5)[:, None]
+        truth = ((cal.predict_proba(s)[:, 1:] >= t) * (q - t) / (1 - t)).mean(axis=0)
+        held.append((table["use_lower"] <= truth) & (truth <= table["use_upper"]))
+    assert 0.8 < np.mean(held) < 0.99
+
+
 def test_by_its_own_posterior_no_rule_is_better(platt: bc.PlattCalibrator) -> None:
     table = bc.decision_curve(platt).table
     assert table.index.tolist() == [k / 100 for k in range(1, 100)]
@@ -244,6 +291,8 @@ def test_decision_curve_refuses_what_has_no_curve(platt: bc.PlattCalibrator) -> 
         bc.decision_curve([0.1, 0.2])
     with pytest.raises(bc.ParameterValueError, match="ci_prob"):
         bc.decision_curve(platt, ci_prob=90)
+    with pytest.raises(bc.ParameterValueError, match="population must be True or False"):
+        bc.decision_curve(platt, population="yes")
 
 
 # ------------------------------------------------------------------------------
