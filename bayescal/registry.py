@@ -116,7 +116,11 @@ CALIBRATORS = {
 }
 
 # kind of a saved file -> module whose `restore` makes an object of its tree
-RESTORERS = {"calibrator": "bayescal.calibrators.files", "label-shift": "bayescal.label_shift.files"}
+RESTORERS = {
+    "calibrator": "bayescal.calibrators.files",
+    "label-shift": "bayescal.label_shift.files",
+    "casimac": "bayescal.casimac.files",
+}
 
 
 def build_model(method: str, scores: Any, y: Any, *, sample_weight: Any = None, **settings: Any) -> "pm.Model":

@@ -80,16 +80,16 @@ def write(tree: "xr.DataTree", path: Any) -> None:
 
 
 def load(path: Any) -> Any:
-    """Read a calibrator or an adapter that `save` wrote.
+    """Read a calibrator, an adapter or a classifier that `save` wrote.
 
     Parameters
     ----------
     path : path-like
-        A file written by the ``save`` of a calibrator or of a `LabelShiftAdapter`.
+        A file written by the ``save`` of a calibrator, of a `LabelShiftAdapter` or of a `CASIMACClassifier`.
 
     Returns
     -------
-    calibrator or LabelShiftAdapter
+    calibrator, LabelShiftAdapter or CASIMACClassifier
         Fitted, of the class that was saved; predictions are bit-identical.
 
     Raises

@@ -169,3 +169,30 @@ class CASIMACClassifier(CASIMACAnswers):
         if fit.posterior is not None:
             warn_about_convergence(fit.posterior.sampled.convergence, "CASIMAC")
         return self
+
+    def save(self, path: Any) -> None:
+        """Write the fitted classifier to a netCDF file that `bayescal.load` reads.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write; it appears whole or not at all. It holds the training cases, which predictions need.
+
+        Raises
+        ------
+        ParameterValueError
+            If metric or kernel is a callable, or a regressor takes the place of the process: a file holds no code.
+
+        Examples
+        --------
+        >>> import tempfile, bayescal as bc
+        >>> x = [[-2.0], [-1.5], [-1.0], [1.0], [1.5], [2.0]]
+        >>> clf = bc.CASIMACClassifier(inference="point").fit(x, ["low"] * 3 + ["high"] * 3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(f"{folder}/fit.nc")
+        ...     bc.load(f"{folder}/fit.nc").predict([[-1.2], [1.2]]).tolist()
+        ['low', 'high']
+        """
+        from bayescal.casimac.files import save
+
+        save(self, path)
