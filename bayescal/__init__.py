@@ -31,6 +31,8 @@ _PUBLIC = {
     "LabelShiftAdapter": "label_shift.adapter",
     "CASIMACClassifier": "casimac.classifier",
     "miscalibration": "evaluation.miscalibration",
+    "compare": "evaluation.compare",
+    "prior_sensitivity": "evaluation.sensitivity",
     "decision_curve": "evaluation.decisions",
     "expected_utility": "evaluation.decisions",
     "plan": "evaluation.planning",
