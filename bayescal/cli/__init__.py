@@ -363,6 +363,69 @@ def plan(
 
 
 @app.command()
+def compare(
+    table: Annotated[
+        str, typer.Argument(metavar="CSV", help="Labelled cases: CSV, TSV or Parquet; - is standard input.")
+    ],
+    score: Annotated[
+        list[str],
+        typer.Option(metavar="COLUMN", help="Column with the score; given more than once, these scores are fused."),
+    ],
+    label: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column with the observed class, one of two different labels.")
+    ],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A method of `bayescal models`, given twice or more; NAME-point is its point estimate.  "
+            "[default: those that auto averages, and their point estimates]",
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="Label whose probability is wanted.  [default: the last in sorted order]"),
+    ] = None,
+    score_kind: Annotated[
+        ScoreKind,
+        typer.Option(help="A probability in [0, 1], log-odds, or any number that grows with the probability."),
+    ] = ScoreKind.proba,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that says how many cases each row stands for.")
+    ] = None,
+    folds: Annotated[
+        int, typer.Option(min=2, help="Folds that point estimates are judged by; as many as rows leave one out.")
+    ] = 10,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same numbers.")] = 0,
+    draws: Annotated[int, typer.Option(min=1, help="Posterior draws of each chain.")] = 1000,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder to write to.  [default: nothing is written]")
+    ] = None,
+) -> None:
+    """Compare methods by how well each predicts cases that were left out, and say how much their priors speak.
+
+    With --out, writes compare.csv (the table) and compare.json (the table, weights, sensitivity to the prior, inputs).
+    """
+    with exit_codes():
+        from bayescal.cli import compare_work as work
+
+        options = work.CompareOptions(
+            score=tuple(score),
+            label=label,
+            method=tuple(method or ()),
+            positive=positive,
+            score_kind=score_kind.value,
+            weight=weight,
+            folds=folds,
+            seed=seed,
+            draws=draws,
+        )
+        summary = work.compare_file(table, options, out)
+        work.show(summary, out)
+        _leave(summary)
+
+
+@app.command()
 def models() -> None:
     """List the methods, one line each, and what each reads; those of 2+ classes are for `shift` and Python."""
     with exit_codes():
