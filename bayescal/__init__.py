@@ -31,6 +31,7 @@ _PUBLIC = {
     "LabelShiftAdapter": "label_shift.adapter",
     "CASIMACClassifier": "casimac.classifier",
     "miscalibration": "evaluation.miscalibration",
+    "assess": "evaluation.assessment",
     "compare": "evaluation.compare",
     "prior_sensitivity": "evaluation.sensitivity",
     "decision_curve": "evaluation.decisions",

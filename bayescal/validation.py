@@ -97,6 +97,7 @@ class Forecast:
     outcome: np.ndarray  # (n,) float64 in {0, 1}
     proba: np.ndarray  # (n,) float64 in [0, 1]
     weight: np.ndarray | None  # (n,) > 0; None: each row is one case
+    positive: Any = None  # label of that class, where it was asked for
 
 
 @dataclass(frozen=True)
@@ -292,7 +293,8 @@ def check_forecast(
                 "guessed. Pass labels=[...], the labels in column order, or the column of the positive class alone."
             )
         array = array[:, column]
-    return Forecast(*_present(np.asarray(values == positive, dtype=np.float64), array.reshape(-1), sample_weight))
+    outcome = np.asarray(values == positive, dtype=np.float64)
+    return Forecast(*_present(outcome, array.reshape(-1), sample_weight), positive=positive)
 
 
 def check_class_forecast(

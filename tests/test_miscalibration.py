@@ -17,7 +17,7 @@ from bayescal.calibrators.base import Calibrator
 from bayescal.calibrators.binary import Rows
 from bayescal.evaluation import measures
 from bayescal.evaluation import miscalibration as module
-from bayescal.evaluation.measures import logistic_fits
+from bayescal.evaluation.measures import logistic_fits, logistic_measures
 from bayescal.evaluation.miscalibration import MEASURES, Miscalibration
 from bayescal.validation import quiet
 
@@ -127,7 +127,7 @@ def test_score_equations_hold_for_any_curve(s: list[float], data: st.DataObject)
         return  # nothing tells slope from intercept to this accuracy
     q = np.array([data.draw(st.lists(st.floats(0, 1), min_size=len(s), max_size=len(s))) for _ in range(2)])
     weight = np.array(data.draw(st.lists(st.floats(0.1, 10), min_size=len(s), max_size=len(s))))
-    found = module._logistic_measures(x, q, weight)
+    found = logistic_measures(x, q, weight / weight.sum())
     q = np.clip(q, 1e-6, 1 - 1e-6)
     share = weight / weight.sum()
     p = expit(found["intercept"][:, None] + found["slope"][:, None] * x)
@@ -310,7 +310,7 @@ def test_probability_counts_draws(platt: bc.PlattCalibrator) -> None:
         ({}, "needs a condition"),
         ({"ici": 0.1}, "'ici'"),
         ({"ici__le": 0.1}, "'ici__le'"),
-        ({"ece__lt": 0.1}, "ici, e50"),
+        ({"eci__lt": 0.1}, "ici, e50"),
         ({"ici__lt": "0.1"}, "finite number"),
         ({"ici__lt": float("nan")}, "finite number"),
         ({"ici__lt": True}, "finite number"),

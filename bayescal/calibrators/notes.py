@@ -19,7 +19,7 @@ def warn_about_data(
 ) -> None:
     """Say where the answer will rest on the prior rather than on the data, or on nothing if it is a point estimate."""
     for text in describe_data(scores, positive, weight, classes, point=point):
-        _warn(f"{name} calibration: {text}", CalibrationWarning)
+        warn(f"{name} calibration: {text}", CalibrationWarning)
 
 
 def warn_about_classes(
@@ -36,11 +36,11 @@ def warn_about_classes(
         if those.any()
     ]
     if said:
-        _warn(f"{name} calibration: {' and '.join(said)} among {counts.sum():g}; {leans}.", CalibrationWarning)
+        warn(f"{name} calibration: {' and '.join(said)} among {counts.sum():g}; {leans}.", CalibrationWarning)
     elif smoothed:
-        _warn(f"{name} calibration: the scores separate the classes; {leans}.", CalibrationWarning)
+        warn(f"{name} calibration: the scores separate the classes; {leans}.", CalibrationWarning)
     if zeros:
-        _warn(
+        warn(
             f"{name} calibration: {zeros} cases are of a class to which their scores give probability 0; 1e-12 stands "
             "in for it, and has much leverage. Smooth the classifier's probabilities, or pass logits.",
             CalibrationWarning,
@@ -56,14 +56,14 @@ def _some_classes(labels: np.ndarray) -> str:
 def warn_about_ends(texts: list[str], name: str) -> None:
     """Say that scores of 0 and 1 carry the fit."""
     for text in texts:
-        _warn(f"{name} calibration: {text}", CalibrationWarning)
+        warn(f"{name} calibration: {text}", CalibrationWarning)
 
 
 def warn_about_few_levels(levels: list[int], name: str) -> None:
     """Say that scores of few different values have no density."""
     for column, number in enumerate(levels):
         if 1 < number < FEW_LEVELS:
-            _warn(
+            warn(
                 f"{name} calibration: score column {column} has {number} different values, and the model is of scores "
                 "with a density; with so few its answers can be far off. Fuse these scores with PlattCalibrator or "
                 "BernsteinCalibrator.",
@@ -74,7 +74,7 @@ def warn_about_few_levels(levels: list[int], name: str) -> None:
 def warn_about_map(decreasing: bool, name: str) -> None:
     """Say that a fitted point estimate decreases in the score."""
     if decreasing:
-        _warn(
+        warn(
             f"{name} calibration: the fitted map decreases, higher scores get lower probabilities. Check the direction "
             "of the score and the order of the classes.",
             CalibrationWarning,
@@ -84,7 +84,7 @@ def warn_about_map(decreasing: bool, name: str) -> None:
 def warn_about_convergence(found: Convergence, name: str) -> None:
     """Say that the draws did not pass the gate."""
     if found.verdict != "passed":
-        _warn(f"{name} calibration, convergence {found.verdict}: {found.message}", ConvergenceWarning)
+        warn(f"{name} calibration, convergence {found.verdict}: {found.message}", ConvergenceWarning)
 
 
 def describe_data(
@@ -138,5 +138,5 @@ def _rank_test(scores: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> 
     return (auc - 0.5) / np.sqrt((n1 + n0 + 1) / (12 * n1 * n0)), auc
 
 
-def _warn(text: str, category: type[Warning]) -> None:
+def warn(text: str, category: type[Warning]) -> None:
     warnings.warn(text, category, skip_file_prefixes=(_PACKAGE,))

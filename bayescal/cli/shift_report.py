@@ -5,7 +5,7 @@ import importlib.metadata
 import io
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from bayescal import __version__
 from bayescal.cli.screen import print_table, tell
+from bayescal.label_shift.adapted import ratio_interval, share_interval
 from bayescal.label_shift.adapter import LabelShiftAdapter
 from bayescal.label_shift.notes import BAYES
 from bayescal.label_shift.settings import CONCENTRATION
@@ -96,11 +97,11 @@ def summarise(
                     "column": names.scores[0] if one_column else names.scores[k],
                     "source_cases": adapter._counts[k],
                     **{
-                        name: _answer(getattr(adapter, f"{name}_").values[k], draws, k, ci_prob)
-                        for name, draws in (
-                            ("source_prior", adapter._p),
-                            ("target_prior", adapter._q),
-                            ("weights", adapter._w),
+                        name: _answer(getattr(adapter, f"{name}_").values[k], draws, k, ci_prob, interval_of)
+                        for name, draws, interval_of in (
+                            ("source_prior", adapter._p, share_interval),
+                            ("target_prior", adapter._q, share_interval),
+                            ("weights", adapter._w, ratio_interval),
                         )
                     },
                 }
@@ -117,10 +118,16 @@ def summarise(
     )
 
 
-def _answer(mean: float, draws: np.ndarray | None, k: int, ci_prob: float) -> dict[str, Any]:
+def _answer(
+    mean: float,
+    draws: np.ndarray | None,
+    k: int,
+    ci_prob: float,
+    interval_of: Callable[[np.ndarray, float], np.ndarray],
+) -> dict[str, Any]:
     if draws is None:
         return {"mean": mean, "lower": None, "upper": None}
-    lower, upper = np.quantile(draws[:, k], [0.5 * (1 - ci_prob), 0.5 * (1 + ci_prob)])
+    lower, upper = interval_of(draws[:, [k]], ci_prob)[:, 0]
     return {"mean": mean, "lower": lower, "upper": upper}
 
 

@@ -4,6 +4,7 @@ Distances between stated and actual probability, logistic fits to the outcomes, 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -35,22 +36,50 @@ def point_groups(distinct: np.ndarray, totals: np.ndarray, score_kind: str) -> n
     return np.unique(group, return_inverse=True)[1]
 
 
-def distances(stated: np.ndarray, q: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
-    """The measures of q - s, ``(draws,)`` each, of curves q ``(draws, m)`` at m stated probabilities."""
-    share = weight / weight.sum()
+def averages(values: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Averages ``(draws,)`` of values ``(draws, m)`` over the cases, whose share is ``(m,)`` or each draw's own."""
+    return values @ share if share.ndim == 1 else np.einsum("ij,ij->i", values, share)
+
+
+def distances(stated: np.ndarray, q: np.ndarray, share: np.ndarray) -> dict[str, np.ndarray]:
+    """The measures of q - s, ``(draws,)`` each, of curves q ``(draws, m)`` at m stated probabilities.
+
+    `share` is the share of the cases at each, ``(m,)`` or ``(draws, m)``.
+    """
     found: dict[str, np.ndarray] = {name: np.empty(len(q)) for name in ("ici", "e50", "e90", "emax")}
     for rows in _blocks(q):
         distance = np.abs(q[rows] - stated)
-        found["ici"][rows] = distance @ share
+        of_rows = _of(share, rows)
+        found["ici"][rows] = averages(distance, of_rows)
         found["emax"][rows] = distance.max(axis=1)
         order = np.argsort(distance, axis=1)
-        reached = np.cumsum(share[order], axis=1)
+        sorted_share = of_rows[order] if share.ndim == 1 else np.take_along_axis(of_rows, order, axis=1)
+        reached = np.cumsum(sorted_share, axis=1)
         for name, level in (("e50", 0.5), ("e90", 0.9)):
             # the smallest distance that at least this share of the cases does not exceed; the margin is for rounding
             position = np.argmax(reached >= level - 1e-12, axis=1)
             column = np.take_along_axis(order, position[:, None], axis=1)
             found[name][rows] = np.take_along_axis(distance, column, axis=1)[:, 0]
-    return {**found, "bias": (q - stated) @ share}
+    return {**found, "bias": averages(q - stated, share)}
+
+
+def score_parts(stated: np.ndarray, q: np.ndarray, share: np.ndarray) -> dict[str, np.ndarray]:
+    """Expected Brier score, its parts and the expected log loss, ``(draws,)`` each, of outcomes of probability q.
+
+    brier = miscalibration - discrimination + uncertainty. The log loss takes `stated` within 1e-6 of 0 and 1.
+    """
+    rate = averages(q, share)
+    kept = np.clip(stated, PROBA_CLIP, 1 - PROBA_CLIP)
+    parts = {
+        "miscalibration": averages((q - stated) ** 2, share),
+        "discrimination": averages((q - rate[:, None]) ** 2, share),
+        "uncertainty": rate * (1 - rate),
+    }
+    return {
+        "brier": parts["miscalibration"] - parts["discrimination"] + parts["uncertainty"],
+        **parts,
+        "log_loss": averages(-(q * np.log(kept) + (1 - q) * np.log1p(-kept)), share),
+    }
 
 
 @dataclass(frozen=True)
@@ -74,15 +103,39 @@ class StandardisedLine:
         return fitted[:, 0] - slope * self.centre, slope
 
 
+def logistic_measures(log_odds: np.ndarray, q: np.ndarray, share: np.ndarray) -> dict[str, np.ndarray]:
+    """Slope with its intercept, and the intercept beside slope 1, ``(draws,)`` each.
+
+    `share` is the share of the cases at each of the m log-odds, ``(m,)`` or ``(draws, m)``.
+    """
+    q = np.clip(q, PROBA_CLIP, 1 - PROBA_CLIP)  # every maximum is finite
+    one = np.ones((len(log_odds), 1))
+    usual = share if share.ndim == 1 else share.mean(axis=0)
+    grid = np.linspace(-2 * LOGIT_CLIP, 2 * LOGIT_CLIP, 1001)
+    start = np.interp(averages(q, share), expit(grid[:, None] + log_odds) @ usual, grid)
+    in_the_large = logistic_fits(one, log_odds, q, share, start[:, None])[:, 0]
+    if len(log_odds) == 1:
+        undefined = np.full(len(q), np.nan)
+        return {"slope": undefined, "intercept": undefined, "in_the_large": in_the_large}
+    line = StandardisedLine.of(log_odds, usual)
+    # least squares on the curve's log-odds: exact where the curve is a line in them
+    start = logit(q) @ (line.design * usual[:, None])
+    intercept, slope = line.coefficients(logistic_fits(line.design, np.zeros(len(log_odds)), q, share, start))
+    return {"slope": slope, "intercept": intercept, "in_the_large": in_the_large}
+
+
 def logistic_fits(
     design: np.ndarray, offset: np.ndarray, q: np.ndarray, share: np.ndarray, start: np.ndarray
 ) -> np.ndarray:
     """Coefficients ``(draws, k)`` of ``offset + design @ b`` that fit outcomes of probability q ``(draws, m)``.
 
     Newton's method on all draws at once, with steps halved until the likelihood does not fall. `design` is ``(m, k)``,
-    `share` the share of the cases at each point, `start` ``(draws, k)``. q lies strictly between 0 and 1.
+    `share` the share of the cases at each point, ``(m,)`` or each draw's own, `start` ``(draws, k)``. q lies strictly
+    between 0 and 1.
     """
-    return np.concatenate([_logistic_block(design, offset, q[rows], share, start[rows]) for rows in _blocks(q)])
+    return np.concatenate(
+        [_logistic_block(design, offset, q[rows], _of(share, rows), start[rows]) for rows in _blocks(q)]
+    )
 
 
 def _logistic_block(
@@ -91,22 +144,23 @@ def _logistic_block(
     k = design.shape[1]
     products = (design[:, :, None] * design[:, None, :]).reshape(-1, k * k)
 
-    def likelihood(b: np.ndarray, q: np.ndarray) -> np.ndarray:
+    def likelihood(b: np.ndarray, rows: np.ndarray) -> np.ndarray:
         eta = offset + b @ design.T
-        return (q * eta - np.logaddexp(0, eta)) @ share
+        return averages(q[rows] * eta - np.logaddexp(0, eta), _of(share, rows))
 
     b = start.copy()
-    value = likelihood(b, q)
     active = np.arange(len(q))
+    value = likelihood(b, active)
     for _ in range(NEWTON_STEPS):
         p = expit(offset + b[active] @ design.T)
-        gradient = (share * (q[active] - p)) @ design
-        hessian = ((share * p * (1 - p)) @ products).reshape(-1, k, k)
+        weight = _of(share, active)
+        gradient = (weight * (q[active] - p)) @ design
+        hessian = ((weight * p * (1 - p)) @ products).reshape(-1, k, k)
         step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         todo = np.arange(len(active))
         while todo.size:
             rows = active[todo]
-            reached = likelihood(b[rows] + step[todo], q[rows])
+            reached = likelihood(b[rows] + step[todo], rows)
             fell = reached < value[rows] - 1e-12
             value[rows[~fell]] = reached[~fell]
             todo = todo[fell]
@@ -117,6 +171,11 @@ def _logistic_block(
             return b
     b[active] = np.nan
     return b
+
+
+def _of(share: np.ndarray, rows: Any) -> np.ndarray:
+    """Shares of some draws, where each has its own."""
+    return share if share.ndim == 1 else share[rows]
 
 
 def _blocks(q: np.ndarray) -> list[slice]:

@@ -14,44 +14,27 @@ Austin & Steyerberg (2019), section 2.1, for ICI, E50, E90 and Emax; Cox (1958) 
 slope, intercept and calibration in the large.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from bayescal.calibrators.base import Calibrator
-from bayescal.calibrators.scale import LOGIT_CLIP, PROBA_CLIP
-from bayescal.calibrators.summaries import BLOCK, interval
+from bayescal.calibrators.summaries import BLOCK
+from bayescal.evaluation.measured import MEASURES, Measured, measure_draws
 from bayescal.evaluation.measures import (
     MAX_POINTS,
-    StandardisedLine,
     distances,
     log_odds_of,
-    logistic_fits,
+    logistic_measures,
     point_groups,
 )
 from bayescal.validation import ParameterValueError, ScoreValueError, check_fraction
 
-MEASURES = {
-    "ici": "integrated calibration index: mean distance between stated and actual probability; 0 is calibrated",
-    "e50": "median distance between stated and actual probability; 0 is calibrated",
-    "e90": "distance between stated and actual probability that 90 % of the cases do not exceed; 0 is calibrated",
-    "emax": "largest distance between stated and actual probability; 0 is calibrated",
-    "bias": "mean of actual minus stated probability; positive: the score is too low; 0 is calibrated",
-    "slope": "calibration slope; below 1: the score is too extreme, above 1: too timid; 1 is calibrated",
-    "intercept": "intercept beside the calibration slope, in log-odds; 0 is calibrated",
-    "in_the_large": "calibration in the large: intercept with the slope held at 1, in log-odds; 0 is calibrated",
-}
-
-COMPARISONS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {"lt": np.less, "gt": np.greater}
-
 
 @dataclass(frozen=True, eq=False)
-class Miscalibration:
+class Miscalibration(Measured):
     """Posterior of the measures of a score's miscalibration; made by `miscalibration`.
 
     Parameters
@@ -66,64 +49,8 @@ class Miscalibration:
         Number of distinct scores at which the curve was evaluated.
     """
 
-    draws: xr.Dataset = field(repr=False)
-    ci_prob: float
     cases: float
     points: int
-
-    def summary(self) -> pd.DataFrame:
-        """Summarise each measure's posterior.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Index ``measure``; columns ``mean``, ``sd``, and ``lower`` and ``upper`` of the equal-tailed interval, whose
-            level is in ``attrs["ci_prob"]``.
-        """
-        values = np.stack([self.draws[name].to_numpy().reshape(-1) for name in MEASURES], axis=1)
-        lower, upper = interval(values, self.ci_prob, "eti")
-        table = pd.DataFrame(
-            {"mean": values.mean(axis=0), "sd": values.std(axis=0), "lower": lower, "upper": upper},
-            index=pd.Index(list(MEASURES), name="measure"),
-        )
-        table.attrs["ci_prob"] = self.ci_prob
-        return table
-
-    def probability(self, **conditions: float) -> float:
-        """Posterior probability that the measures lie where you ask.
-
-        Parameters
-        ----------
-        **conditions
-            ``<measure>__lt=value`` or ``<measure>__gt=value``; several must hold together.
-
-        Returns
-        -------
-        float
-            Share of the draws in which all conditions hold; NaN if a measure named is not defined for these scores.
-
-        Raises
-        ------
-        ParameterValueError
-            If no condition is given, a keyword is not of that form, or a value is not a finite number.
-        """
-        if not conditions:
-            raise ParameterValueError("probability needs a condition, such as ici__lt=0.05 or slope__gt=0.9.")
-        holds = np.ones(tuple(self.draws.sizes.values()), dtype=bool)
-        for keyword, value in conditions.items():
-            name, _, comparison = keyword.rpartition("__")
-            if name not in MEASURES or comparison not in COMPARISONS:
-                raise ParameterValueError(
-                    f"conditions are <measure>__lt or <measure>__gt with a measure out of {', '.join(MEASURES)}, "
-                    f"got {keyword!r}."
-                )
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-                raise ParameterValueError(f"{keyword} must be a finite number, got {value!r}.")
-            draws = self.draws[name].to_numpy()
-            if np.isnan(draws).any():
-                return float("nan")
-            holds &= COMPARISONS[comparison](draws, float(value))
-        return float(holds.mean())
 
 
 def miscalibration(calibrator: Calibrator, scores: Any = None, *, ci_prob: float = 0.9) -> Miscalibration:
@@ -208,40 +135,38 @@ def miscalibration(calibrator: Calibrator, scores: Any = None, *, ci_prob: float
     ci_prob = check_fraction(ci_prob, "ci_prob")
     if scores is None:
         rows = calibrator._require_rows()
-        points, weight = _points(rows.scores, rows.weight, calibrator.score_kind)
+        used = rows.weight > 0
+        values, row_weight = rows.scores[used], rows.weight[used]
     else:
         values = calibrator._check_new_scores(scores).values
-        points, weight = _points(values, np.ones(len(values)), calibrator.score_kind)
-    q = _curves(calibrator, points)
+        row_weight = np.ones(len(values))
+    points, group = distinct_points(values, row_weight, calibrator.score_kind)
+    weight = np.bincount(group, weights=row_weight)
+    q = curves(calibrator, points)
+    share = weight / weight.sum()
     stated = expit(points) if calibrator.score_kind == "logit" else points
     measures = {
-        **distances(stated, q, weight),
-        **_logistic_measures(log_odds_of(points, calibrator.score_kind), q, weight),
+        **distances(stated, q, share),
+        **logistic_measures(log_odds_of(points, calibrator.score_kind), q, share),
     }
-    chains, draws = calibrator._draw_shape
-    dataset = xr.Dataset(
-        {
-            name: (("chain", "draw"), measures[name].reshape(chains, draws), {"description": text})
-            for name, text in MEASURES.items()
-        },
-        coords={"chain": np.arange(chains), "draw": np.arange(draws)},
-    )
+    dataset = measure_draws(measures, MEASURES, calibrator._draw_shape)
     return Miscalibration(dataset, ci_prob, float(weight.sum()), len(points))
 
 
-def _points(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct scores and the cases at each; beyond `MAX_POINTS`, groups of neighbours."""
-    used = weight > 0
-    distinct, inverse = np.unique(scores[used], return_inverse=True)
-    totals = np.bincount(inverse, weights=weight[used])
+def distinct_points(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct scores in rising order, and which of them each row has; beyond `MAX_POINTS`, groups of neighbours.
+
+    Weights are positive; a group stands at its mean.
+    """
+    distinct, inverse = np.unique(scores, return_inverse=True)
     if len(distinct) <= MAX_POINTS:
-        return distinct, totals
+        return distinct, inverse
+    totals = np.bincount(inverse, weights=weight)
     group = point_groups(distinct, totals, score_kind)
-    mass = np.bincount(group, weights=totals)
-    return np.bincount(group, weights=totals * distinct) / mass, mass
+    return np.bincount(group, weights=totals * distinct) / np.bincount(group, weights=totals), group[inverse]
 
 
-def _curves(calibrator: Calibrator, points: np.ndarray) -> np.ndarray:
+def curves(calibrator: Calibrator, points: np.ndarray) -> np.ndarray:
     """Draws of the calibration curve at the points, ``(draws, m)``."""
     chains, draws = calibrator._draw_shape
     q = np.empty((chains * draws, len(points)))
@@ -249,21 +174,3 @@ def _curves(calibrator: Calibrator, points: np.ndarray) -> np.ndarray:
     for start in range(0, len(points), size):
         q[:, start : start + size] = calibrator._proba_draws(points[start : start + size])
     return q
-
-
-def _logistic_measures(log_odds: np.ndarray, q: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
-    """Slope with its intercept, and the intercept beside slope 1, ``(draws,)`` each."""
-    share = weight / weight.sum()
-    q = np.clip(q, PROBA_CLIP, 1 - PROBA_CLIP)  # every maximum is finite
-    one = np.ones((len(log_odds), 1))
-    grid = np.linspace(-2 * LOGIT_CLIP, 2 * LOGIT_CLIP, 1001)
-    start = np.interp(q @ share, expit(grid[:, None] + log_odds) @ share, grid)
-    in_the_large = logistic_fits(one, log_odds, q, share, start[:, None])[:, 0]
-    if len(log_odds) == 1:
-        undefined = np.full(len(q), np.nan)
-        return {"slope": undefined, "intercept": undefined, "in_the_large": in_the_large}
-    line = StandardisedLine.of(log_odds, share)
-    # least squares on the curve's log-odds: exact where the curve is a line in them
-    start = logit(q) @ (line.design * share[:, None])
-    intercept, slope = line.coefficients(logistic_fits(line.design, np.zeros(len(log_odds)), q, share, start))
-    return {"slope": slope, "intercept": intercept, "in_the_large": in_the_large}

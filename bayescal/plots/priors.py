@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator
 from sklearn.utils.validation import check_is_fitted
 
+from bayescal.label_shift.adapted import share_interval
 from bayescal.label_shift.adapter import LabelShiftAdapter
 from bayescal.plots import BLUE, VERMILLION, axes_or_new, class_name, percent
 from bayescal.validation import check_fraction
@@ -24,7 +25,7 @@ def plot_priors(adapter: LabelShiftAdapter, *, ci_prob: float = 0.9, ax: Any = N
     adapter : LabelShiftAdapter
         Fitted and adapted. A point method is drawn without intervals, and so are known proportions.
     ci_prob : float in (0, 1), default=0.9
-        Posterior probability of the equal-tailed intervals.
+        Posterior probability of the intervals, which are those of ``prior_interval``.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None makes a new figure.
 
@@ -60,7 +61,7 @@ def plot_priors(adapter: LabelShiftAdapter, *, ci_prob: float = 0.9, ax: Any = N
         reach = None
         if bayesian:
             draws = adapter.idata_.posterior[f"{name}_prior"].values.reshape(-1, len(classes))
-            lower, upper = np.quantile(draws, [0.5 * (1 - ci_prob), 0.5 * (1 + ci_prob)], axis=0)
+            lower, upper = share_interval(draws, ci_prob)
             if (upper > lower).any():
                 label += f", {percent(ci_prob)} interval"
             reach = np.maximum([means.values - lower, upper - means.values], 0.0)

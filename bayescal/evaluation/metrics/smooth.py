@@ -191,7 +191,7 @@ def calibration_distances(
     weight = np.ones(len(read.proba)) if read.weight is None else read.weight
     points, cases, share = _curve_points(read.proba, read.outcome, weight)
     curve = np.clip(_local_quadratic(points, share, cases, span), 0.0, 1.0)
-    found = distances(points, curve[None], cases)
+    found = distances(points, curve[None], cases / cases.sum())
     return CalibrationDistances(*(float(found[name][0]) for name in CalibrationDistances._fields))
 
 

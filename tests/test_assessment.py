@@ -1,0 +1,212 @@
+"""Can a forecast be trusted: `bayescal.assess`."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit, logsumexp
+from scipy.stats import binom
+from sklearn.isotonic import IsotonicRegression
+
+import bayescal as bc
+from bayescal.evaluation.assessment import NEAR, POWER, Assessment, _resample
+from bayescal.evaluation.calibrated import log_bayes_factor
+from bayescal.evaluation.measures import distances, logistic_measures, score_parts
+from bayescal.evaluation.monotonicity import monotonicity_p_value, rising_shares
+from bayescal.validation import quiet
+
+FEW = {"curve": "platt", "progressbar": False}
+
+
+def forecast(n: int, slope: float = 1.0, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Outcomes of log-odds `slope * logit(p)`, and p."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1.0, 1.5, n)
+    return (rng.random(n) < expit(slope * logit(p))).astype(int), p
+
+
+@pytest.fixture(scope="module")
+def extreme() -> Assessment:
+    return bc.assess(*forecast(400, 0.4), random_state=1, **FEW)
+
+
+def test_summary_is_of_the_draws(extreme: Assessment) -> None:
+    table = extreme.summary()
+    for name in table.index:
+        draws = extreme.draws[name].to_numpy().reshape(-1)
+        assert table.loc[name, "mean"] == pytest.approx(draws.mean(), rel=1e-12)
+        assert table.loc[name, "lower"] == pytest.approx(np.quantile(draws, 0.05), abs=1e-9)
+        assert table.loc[name, "upper"] == pytest.approx(np.quantile(draws, 0.95), abs=1e-9)
+
+
+def test_estimates_are_the_metrics(extreme: Assessment) -> None:
+    y, p = forecast(400, 0.4)
+    estimate = extreme.summary()["estimate"]
+    assert estimate["brier"] == bc.metrics.brier_score(y, p)
+    assert estimate["slope"] == bc.metrics.calibration_slope(y, p)
+    assert estimate["ici"] == bc.metrics.ici(y, p)
+    assert estimate["bias"] == pytest.approx(np.mean(y - p), abs=1e-15)
+
+
+def test_extreme_forecast_is_found(extreme: Assessment) -> None:
+    assert extreme.probability(slope__lt=1, ece__gt=0.02) > 0.999
+    assert extreme.probability_calibrated < 1e-3
+    assert extreme.bayes_factor == pytest.approx(np.exp(extreme.log_bayes_factor))
+
+
+def test_parts_of_the_brier_score_add_up(extreme: Assessment) -> None:
+    d = extreme.draws
+    np.testing.assert_allclose(d.brier, d.miscalibration - d.discrimination + d.uncertainty, atol=1e-14)
+
+
+def test_curve_is_that_of_the_draws(extreme: Assessment) -> None:
+    seen = extreme.curve_at(extreme.stated)
+    np.testing.assert_allclose(seen["mean"], extreme.curve_draws.mean(("chain", "draw")), atol=1e-12)
+    assert float(extreme.curve.proba[0]) == extreme.stated[0]
+    assert (extreme.curve["lower"] < extreme.curve["upper"]).all()
+    narrow = extreme.curve_at([0.5], ci_prob=0.5)
+    wide = extreme.curve_at([0.5])
+    assert (narrow.upper - narrow.lower) < (wide.upper - wide.lower)
+    with pytest.raises(bc.ScoreValueError, match="proba"):
+        extreme.curve_at([1.5])
+
+
+def test_cases_and_events_are_counted(extreme: Assessment) -> None:
+    y, p = forecast(400, 0.4)
+    assert extreme.cases.sum() == 400
+    assert extreme.events.sum() == y.sum()
+    np.testing.assert_array_equal(extreme.stated, np.unique(p))
+
+
+def test_seed_and_weights() -> None:
+    y, p = forecast(60)
+    weight = np.tile([1.0, 2.0, 0.0], 20)
+    whole = weight.astype(int)
+    with quiet(bc.CalibrationWarning):  # cases that count twice scatter more than a curve allows
+        weighted = bc.assess(y, p, weight, random_state=5, **FEW)
+        again = bc.assess(y, p, weight, random_state=5, **FEW)
+        repeated = bc.assess(np.repeat(y, whole), np.repeat(p, whole), random_state=5, **FEW)
+    assert weighted.draws.identical(again.draws)
+    np.testing.assert_allclose(weighted.summary()["mean"], repeated.summary()["mean"], rtol=1e-6, atol=1e-9)
+
+
+def test_labels_and_shapes() -> None:
+    y, p = forecast(40)
+    words = np.array(["dry", "wet"])[y]
+    plain = bc.assess(y, p, random_state=2, **FEW).draws
+    assert bc.assess(words, np.column_stack([1 - p, p]), random_state=2, **FEW).draws.identical(plain)
+    other = bc.assess(words, 1 - p, pos_label="dry", random_state=2, **FEW)
+    assert other.positive == "dry"
+    assert float(other.draws.bias.mean()) == pytest.approx(-float(plain.bias.mean()), abs=0.05)
+
+
+def test_a_class_that_never_came_and_probabilities_of_0_and_1() -> None:
+    with pytest.warns(bc.CalibrationWarning):
+        found = bc.assess([0] * 20, np.linspace(0, 0.3, 20), pos_label=1, random_state=0, **FEW)
+    assert np.isfinite(found.summary()[["mean", "lower", "upper"]]).all(axis=None)
+    y, p = forecast(60)
+    assert np.isfinite(bc.assess(y, np.round(p), random_state=0, **FEW).draws.log_loss).all()
+
+
+def test_equal_probabilities_have_no_slope() -> None:
+    with quiet(bc.CalibrationWarning):
+        found = bc.assess([0, 1, 1, 0, 1] * 6, np.full(30, 0.5), random_state=0, **FEW)
+    assert np.isnan(found.summary().loc["slope", "mean"])
+    assert np.isnan(found.probability(slope__lt=1))
+    assert found.monotonicity_p_value == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [({"curve": "copula"}, "curve"), ({"ci_prob": 1.0}, "ci_prob"), ({"draws": 0}, "draws"), ({"chains": 0}, "chains")],
+)
+def test_wrong_settings(setting: dict[str, object], words: str) -> None:
+    with pytest.raises(bc.ParameterValueError, match=words):
+        bc.assess([0, 1, 1], [0.2, 0.5, 0.7], **setting)
+
+
+def test_wrong_probabilities() -> None:
+    with pytest.raises(bc.ScoreValueError, match="y_proba"):
+        bc.assess([0, 1], [0.2, 1.2])
+    with pytest.raises(bc.ScoreValueError, match="one class"):
+        bc.assess([0, 1, 2], np.full((3, 3), 1 / 3))
+
+
+def test_falling_outcomes_contradict_a_rising_curve() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    y = rng.random(400) < np.select([p < 0.3, p < 0.5, p < 0.7], [0.1, 0.8, 0.2], 0.9)
+    with pytest.warns(bc.CalibrationWarning, match="contradict"):
+        found = bc.assess(y, p, random_state=0, **FEW)
+    assert found.monotonicity_p_value < 0.01
+
+
+# pieces --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 20, 200])
+def test_bayes_factor_against_a_fine_grid(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x = rng.normal(0, 1.5, n)
+    y = (rng.random(n) < expit(x)).astype(float)
+    step = np.linspace(-6, 6, 1201)
+    intercept, log_slope = np.meshgrid(step, step, indexing="ij")
+    total = -0.5 * (intercept**2 + log_slope**2) - np.log(2 * np.pi)
+    for x_i, y_i in zip(x, y, strict=True):
+        eta = intercept + np.exp(log_slope) * x_i
+        total += y_i * eta - np.logaddexp(0, eta)
+    free = logsumexp(total) + 2 * np.log(step[1] - step[0])
+    exact = (y * x - np.logaddexp(0, x)).sum() - free
+    # 32 nodes leave 1e-4 where three cases make the integrand far from Gaussian
+    assert log_bayes_factor(x, np.ones(n), y) == pytest.approx(exact, abs=1e-3 if n == 3 else 1e-4)
+
+
+def test_rising_shares_are_pooled_adjacent_violators() -> None:
+    rng = np.random.default_rng(1)
+    cases = rng.integers(1, 20, 7).astype(float)
+    positives = rng.binomial(cases.astype(int), 0.5, (50, 7)).astype(float)
+    for row, found in zip(positives, rising_shares(positives, cases), strict=True):
+        pooled = IsotonicRegression().fit_transform(np.arange(7), row / cases, sample_weight=cases)
+        np.testing.assert_allclose(found, pooled, atol=1e-12)
+
+
+def test_p_values_of_a_true_curve_are_not_small_too_often() -> None:
+    rng = np.random.default_rng(4)
+    p = np.sort(rng.random(200))
+    q = np.tile(p, (200, 1))
+    found = [monotonicity_p_value(np.ones(200), (rng.random(200) < p) * 1.0, q, rng) for _ in range(300)]
+    # replicated from the truth itself, a p-value of at most 0.05 comes in 5 % of data sets
+    assert binom.sf(np.sum(np.array(found) <= 0.05) - 1, 300, 0.06) > 1e-4
+    assert binom.cdf(np.sum(np.array(found) <= 0.5), 300, 0.4) > 1e-4
+
+
+def test_resampling_follows_the_prior_factor() -> None:
+    stated = np.array([0.3, 0.6])
+    q = np.repeat([[0.3, 0.6], [0.36, 0.66]], 10_000, axis=0)
+    q = q[np.random.default_rng(0).permutation(len(q))]
+    chosen = _resample(q, stated, np.array([0.5, 0.5]), (4, 5000), np.random.default_rng(1))
+    factor = (1 + (0.06 / NEAR) ** 2) ** -POWER
+    expected = factor / (1 + factor)
+    error = np.sqrt(expected * (1 - expected) / len(q))  # of independent draws; evenly spread ones have less
+    assert np.mean(q[chosen, 0] == 0.36) == pytest.approx(expected, abs=4 * error)
+    assert (chosen.reshape(4, -1) // 5000 == np.arange(4)[:, None]).all()
+
+
+def test_measures_with_shares_of_each_draw_are_those_of_one_draw_at_a_time() -> None:
+    rng = np.random.default_rng(2)
+    stated = np.sort(rng.random(30))
+    q = np.sort(rng.random((6, 30)), axis=1)
+    share = rng.dirichlet(np.ones(30), 6)
+
+    def measured(q: np.ndarray, share: np.ndarray) -> dict[str, np.ndarray]:
+        return {
+            **distances(stated, q, share),
+            **logistic_measures(logit(stated), q, share),
+            **score_parts(stated, q, share),
+        }
+
+    together = measured(q, share)
+    for k in range(6):
+        for name, value in measured(q[[k]], share[k]).items():
+            assert together[name][k] == pytest.approx(value[0], rel=1e-6, abs=1e-9), name
+    d, w = np.abs(q[0] - stated), share[0]
+    assert together["ici"][0] == pytest.approx(w @ d)
+    assert together["brier"][0] == pytest.approx(w @ (q[0] * (1 - stated) ** 2 + (1 - q[0]) * stated**2))
