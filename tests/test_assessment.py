@@ -11,6 +11,7 @@ from bayescal.evaluation.assessment import NEAR, POWER, Assessment, _resample
 from bayescal.evaluation.calibrated import log_bayes_factor
 from bayescal.evaluation.measures import distances, logistic_measures, score_parts
 from bayescal.evaluation.monotonicity import monotonicity_p_value, rising_shares
+from bayescal.plots.reliability import observed_shares
 from bayescal.validation import quiet
 
 FEW = {"curve": "platt", "progressbar": False}
@@ -137,6 +138,25 @@ def test_falling_outcomes_contradict_a_rising_curve() -> None:
     with pytest.warns(bc.CalibrationWarning, match="contradict"):
         found = bc.assess(y, p, random_state=0, **FEW)
     assert found.monotonicity_p_value < 0.01
+
+
+def test_reliability_diagram_is_of_the_forecast(extreme: Assessment) -> None:
+    y, p = forecast(400, 0.4)
+    ax = bc.plot_reliability(extreme, ci_prob=0.5, bins=4)
+    line = next(line for line in ax.lines if line.get_label() == "forecast")
+    x, mean = line.get_data()
+    curve = extreme.curve_at(x, ci_prob=0.5)
+    np.testing.assert_allclose(mean, curve["mean"])
+    assert (x.min(), x.max()) == (p.min(), p.max())
+    found = observed_shares(p, y.astype(float), np.ones(400), 4, 0.5)
+    points = ax.containers[0].lines[0].get_data()
+    np.testing.assert_allclose(points, (found.x, found.share))
+    words = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert any("forecast, 50 % credible band" in text for text in words)
+    ticks = [text.get_text() for text in ax.get_yticklabels()]
+    assert f"{y.sum()} of class 1" in ticks and f"{400 - y.sum()} others" in ticks
+    with pytest.raises(bc.ParameterValueError, match="assessment"):
+        bc.plot_reliability(extreme, which="calibrated")
 
 
 # pieces --------------------------------------------------------------------------------------------------------------

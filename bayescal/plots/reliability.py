@@ -20,6 +20,7 @@ from matplotlib.legend_handler import HandlerTuple
 from scipy.special import betaincinv, expit, logit
 
 from bayescal.calibrators.base import Calibrator
+from bayescal.evaluation.assessment import Assessment
 from bayescal.plots import (
     BLACK,
     BLUE,
@@ -65,8 +66,22 @@ class _Series:
     stated: np.ndarray  # of the calibration rows
 
 
+@dataclass(frozen=True)
+class _Diagram:
+    """What is drawn: a calibration curve, what it was learnt from, and names."""
+
+    series: list[_Series]
+    mean: np.ndarray  # of the curve
+    band: np.ndarray | None  # its lower and upper end
+    positive: np.ndarray  # of the calibration rows
+    weight: np.ndarray
+    of_class: tuple[str, ...]  # words for the cases of the negative and of the positive class
+    positive_name: str
+    x_label: str
+
+
 def plot_reliability(
-    calibrator: Calibrator,
+    calibrator: Calibrator | Assessment,
     *,
     which: str = "both",
     ci_prob: float = 0.9,
@@ -78,11 +93,13 @@ def plot_reliability(
 
     Parameters
     ----------
-    calibrator : calibrator
-        Fitted, with its calibration rows. A point estimate is drawn without bands.
+    calibrator : calibrator or Assessment
+        Fitted, with its calibration rows; a point estimate is drawn without bands. Or what `bayescal.assess` found: the
+        forecast is drawn as it came.
     which : {"both", "raw", "calibrated"}, default="both"
         The score as it came, the calibrated probability, or both. Raw scores (``score_kind="raw"``) state no
-        probability: ``"both"`` then draws the calibrated one alone.
+        probability: ``"both"`` then draws the calibrated one alone. An assessed forecast is the raw score, and has no
+        calibrated one.
     ci_prob : float in (0, 1), default=0.9
         Posterior probability of the bands (pointwise) and of the intervals of the observed shares.
     bins : int or sequence of float, default=None
@@ -105,7 +122,7 @@ def plot_reliability(
     ScoreValueError
         If ``which="raw"`` is asked of raw scores, or the calibrator was fitted to several scores.
     ParameterValueError
-        If a setting is outside its domain.
+        If a setting is outside its domain, or the calibrated probability is asked of an assessment.
     NoPosteriorError
         If the calibrator was saved without its calibration rows.
 
@@ -123,29 +140,13 @@ def plot_reliability(
     """
     check_choice(which, ("both", "raw", "calibrated"), "which")
     ci_prob = check_fraction(ci_prob, "ci_prob")
-    calibrator._require_one_score("plot_reliability")
-    if calibrator.score_kind == "raw":
-        if which == "raw":
-            raise ScoreValueError(
-                "which='raw' compares the score with observed frequencies, and scores of score_kind='raw' state no "
-                "probability. Use which='calibrated'."
-            )
-        which = "calibrated"
-    rows = calibrator._require_rows()
-    used = rows.weight > 0
-    scores, positive, weight = rows.scores[used], rows.positive[used], rows.weight[used]
-    cut = _check_bins(bins, weight)
-
-    at = _grid(scores, calibrator.score_kind)
-    mean = calibrator.predict_proba(at)[:, 1]
-    band = None if calibrator._is_point else calibrator.predict_interval(at, ci_prob)[:, 1].T
-    series = []
-    if which != "calibrated":
-        x, stated = (expit(s) if calibrator.score_kind == "logit" else s for s in (at, scores))
-        series.append(_Series("raw score", VERMILLION, "--", "o", x, stated))
-    if which != "raw":
-        series.append(_Series("calibrated", BLUE, "-", "s", mean, calibrator.predict_proba(scores)[:, 1]))
-    shares = [observed_shares(one.stated, positive, weight, cut, ci_prob) for one in series]
+    if isinstance(calibrator, Assessment):
+        diagram = _of_assessment(calibrator, which, ci_prob)
+    else:
+        diagram = _of_calibrator(calibrator, which, ci_prob)
+    series, mean, band = diagram.series, diagram.mean, diagram.band
+    cut = _check_bins(bins, diagram.weight)
+    shares = [observed_shares(one.stated, diagram.positive, diagram.weight, cut, ci_prob) for one in series]
 
     ax = axes_or_new(ax, (6, 6))
     entries: dict[str, Any] = {
@@ -157,16 +158,65 @@ def plot_reliability(
     entries[f"observed, {_cases(shares)} each,\n{percent(ci_prob)} Jeffreys interval"] = points
     ticks = {0.2 * k: f"{0.2 * k:.1f}" for k in range(6)}
     if histogram:
-        ticks |= _draw_histogram(ax, series[0].stated, positive, weight, calibrator.classes_)
+        ticks |= _draw_histogram(ax, series[0].stated, diagram.positive, diagram.weight, diagram.of_class)
     ax.set_yticks(list(ticks), list(ticks.values()))
-    positive_name = class_name(calibrator.classes_[1])
-    ax.set_ylabel(f"observed frequency of {positive_name}")
-    ax.set_xlabel(_x_label(which, positive_name, score_name(calibrator)))
+    ax.set_ylabel(f"observed frequency of {diagram.positive_name}")
+    ax.set_xlabel(diagram.x_label)
     drawn_x = [one.x for one in series] * 2 + [found.x for found in shares] * 2
     drawn_y = [edge for edge in ((mean, mean) if band is None else band) for _ in series]
     drawn_y += [found.lower for found in shares] + [found.upper for found in shares]
     _set_limits_and_legend(ax, entries, np.concatenate(drawn_x), np.concatenate(drawn_y), histogram)
     return ax
+
+
+def _of_calibrator(calibrator: Calibrator, which: str, ci_prob: float) -> _Diagram:
+    """The raw score and the calibrated probability of a fit."""
+    calibrator._require_one_score("plot_reliability")
+    if calibrator.score_kind == "raw":
+        if which == "raw":
+            raise ScoreValueError(
+                "which='raw' compares the score with observed frequencies, and scores of score_kind='raw' state no "
+                "probability. Use which='calibrated'."
+            )
+        which = "calibrated"
+    rows = calibrator._require_rows()
+    used = rows.weight > 0
+    scores = rows.scores[used]
+    at = _grid(scores, calibrator.score_kind)
+    mean = calibrator.predict_proba(at)[:, 1]
+    band = None if calibrator._is_point else calibrator.predict_interval(at, ci_prob)[:, 1].T
+    series = []
+    if which != "calibrated":
+        x, stated = (expit(s) if calibrator.score_kind == "logit" else s for s in (at, scores))
+        series.append(_Series("raw score", VERMILLION, "--", "o", x, stated))
+    if which != "raw":
+        series.append(_Series("calibrated", BLUE, "-", "s", mean, calibrator.predict_proba(scores)[:, 1]))
+    of_class = tuple(f"of {class_name(label)}" for label in calibrator.classes_)
+    name = class_name(calibrator.classes_[1])
+    label = _x_label(which, name, score_name(calibrator))
+    return _Diagram(series, mean, band, rows.positive[used], rows.weight[used], of_class, name, label)
+
+
+def _of_assessment(assessment: Assessment, which: str, ci_prob: float) -> _Diagram:
+    """A forecast as it came."""
+    if which == "calibrated":
+        raise ParameterValueError(
+            "which='calibrated' needs a calibrator, and an assessment only judges the forecast as it came, got an "
+            "Assessment. Leave which out, or pass assessment.calibrator."
+        )
+    stated, cases, events = assessment.stated, assessment.cases, assessment.events
+    at = score_grid(stated[0], stated[-1], np.repeat(stated, 2))
+    curve = assessment.curve_at(at, ci_prob)
+    band = np.stack([curve["lower"].to_numpy(), curve["upper"].to_numpy()])
+    weight = np.concatenate([cases - events, events])
+    used = weight > 1e-9 * cases.sum()  # what rounding leaves of cases minus events is no case
+    rows = np.concatenate([stated, stated])[used]
+    positive = np.repeat([0.0, 1.0], len(stated))[used]
+    name = class_name(assessment.positive)
+    series = [_Series("forecast", VERMILLION, "--", "o", at, rows)]
+    label = _x_label("both", name, "forecast")
+    of_class = "others", f"of {name}"
+    return _Diagram(series, curve["mean"].to_numpy(), band, positive, weight[used], of_class, name, label)
 
 
 def observed_shares(
@@ -252,7 +302,7 @@ def _draw_shares(ax: Axes, one: _Series, shares: ObservedShares) -> ErrorbarCont
 
 
 def _draw_histogram(
-    ax: Axes, stated: np.ndarray, positive: np.ndarray, weight: np.ndarray, classes: np.ndarray
+    ax: Axes, stated: np.ndarray, positive: np.ndarray, weight: np.ndarray, of_class: tuple[str, ...]
 ) -> dict[float, str]:
     """Bars of the positive class upwards and of the negative downwards, below 0; returns ticks and their labels."""
     edges = np.linspace(0, 1, HISTOGRAM_BINS + 1)
@@ -270,10 +320,7 @@ def _draw_histogram(
             alpha=0.8,
         )
     ax.axhline(BASE, color=BLACK, linewidth=0.6)
-    return {
-        BASE + (k - 0.5) * STRIP: f"{weight[positive == k].sum():g} of {class_name(label)}"
-        for k, label in enumerate(classes)
-    }
+    return {BASE + (k - 0.5) * STRIP: f"{weight[positive == k].sum():g} {name}" for k, name in enumerate(of_class)}
 
 
 def _set_limits_and_legend(ax: Axes, entries: dict[str, Any], x: np.ndarray, y: np.ndarray, histogram: bool) -> None:
