@@ -363,6 +363,52 @@ def plan(
 
 
 @app.command()
+def assess(
+    table: Annotated[
+        str, typer.Argument(metavar="CSV", help="Forecasts and outcomes: CSV, TSV or Parquet; - is standard input.")
+    ],
+    proba: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the stated probability.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the observed class.")],
+    positive: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="Label whose probability was stated.  [default: the last in sorted order]"),
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that says how many cases each row stands for.")
+    ] = None,
+    curve: Annotated[
+        str, typer.Option(metavar="NAME", help="Model of the calibration curve: a method of one score.")
+    ] = "auto",
+    ci_prob: Annotated[float, typer.Option(help="Posterior probability of the credible intervals.")] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same numbers.")] = 0,
+    draws: Annotated[int, typer.Option(min=1, help="Posterior draws of each chain.")] = 500,
+    chains: Annotated[int, typer.Option(min=1, help="Number of chains.")] = 4,
+    out: OutFolder = "bayescal-assess",
+) -> None:
+    """Say how calibrated an existing forecast is, and how sure of that its cases let us be.
+
+    Writes report.html, assess.json, measures.csv, curve.csv and reliability.png, all of them or none.
+    """
+    with exit_codes():
+        from bayescal.cli import assess_work as work
+
+        options = work.AssessOptions(
+            proba=proba,
+            label=label,
+            positive=positive,
+            weight=weight,
+            curve=curve,
+            ci_prob=ci_prob,
+            seed=seed,
+            draws=draws,
+            chains=chains,
+        )
+        summary = work.assess_file(table, options, out)
+        work.show(summary, out)
+        _leave(summary)
+
+
+@app.command()
 def compare(
     table: Annotated[
         str, typer.Argument(metavar="CSV", help="Labelled cases: CSV, TSV or Parquet; - is standard input.")

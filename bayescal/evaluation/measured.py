@@ -26,7 +26,7 @@ SCORE_PARTS = {
     "miscalibration": "mean squared distance between stated and actual probability; 0 is calibrated",
     "discrimination": "variance of the actual probability: what the forecast tells apart; larger is better",
     "uncertainty": "variance of the outcome: the Brier score of always stating the base rate",
-    "log_loss": "log loss, in nats",
+    "log_loss": "log loss, in nats, of probabilities kept 1e-6 away from 0 and 1",
 }
 ALIASES = {"ece": "ici"}  # the expected calibration error without bins
 COMPARISONS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {"lt": np.less, "gt": np.greater}

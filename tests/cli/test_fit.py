@@ -21,12 +21,13 @@ def test_help_lists_the_commands_that_there_are() -> None:
     result = run("--help")
     assert result.exit_code == 0
     commands = result.stdout.partition("Commands:")[2].split("Exit codes")[0]
-    assert [line.split()[0] for line in commands.splitlines() if line.startswith("  ") and line[2] != " "][:7] == [
+    assert [line.split()[0] for line in commands.splitlines() if line.startswith("  ") and line[2] != " "][:8] == [
         "demo",
         "fit",
         "predict",
         "shift",
         "plan",
+        "assess",
         "compare",
         "models",
     ]
