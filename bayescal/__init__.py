@@ -31,7 +31,7 @@ _PUBLIC = {
     "LabelShiftAdapter": "label_shift.adapter",
     "CASIMACClassifier": "casimac.classifier",
     "miscalibration": "evaluation.miscalibration",
-    "assess": "evaluation.assessment",
+    "assess": "evaluation.assess",
     "compare": "evaluation.compare",
     "prior_sensitivity": "evaluation.sensitivity",
     "decision_curve": "evaluation.decisions",

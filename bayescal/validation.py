@@ -107,6 +107,7 @@ class ClassForecast:
     codes: np.ndarray  # (n,) number of the column of the class that came
     proba: np.ndarray  # (n, C) float64 in [0, 1], C >= 2
     weight: np.ndarray | None  # (n,) > 0; None: each row is one case
+    classes: np.ndarray | None = None  # (C,) labels in column order, where C > 2
 
 
 @dataclass(frozen=True)
@@ -314,7 +315,7 @@ def check_class_forecast(
     read_labels = check_class_labels(
         y_true, len(array), array.shape[1], classes=labels, names=column_names(y_proba), words=METRIC_WORDS
     )
-    return ClassForecast(*_present(read_labels.codes, array, sample_weight))
+    return ClassForecast(*_present(read_labels.codes, array, sample_weight), classes=read_labels.classes)
 
 
 def check_grid_forecast(y_true: Any, scores: Any, sample_weight: Any = None, *, pos_label: Any = None) -> Forecast:

@@ -127,8 +127,10 @@ def test_wrong_settings(setting: dict[str, object], words: str) -> None:
 def test_wrong_probabilities() -> None:
     with pytest.raises(bc.ScoreValueError, match="y_proba"):
         bc.assess([0, 1], [0.2, 1.2])
-    with pytest.raises(bc.ScoreValueError, match="one class"):
-        bc.assess([0, 1, 2], np.full((3, 3), 1 / 3))
+    with pytest.raises(bc.ScoreValueError, match="sum"):
+        bc.assess([0, 1, 2], np.full((3, 3), 0.5))
+    with pytest.raises(bc.ParameterValueError, match="pos_label"):
+        bc.assess([0, 1, 2], np.full((3, 3), 1 / 3), pos_label=1)
 
 
 def test_falling_outcomes_contradict_a_rising_curve() -> None:
@@ -157,6 +159,31 @@ def test_reliability_diagram_is_of_the_forecast(extreme: Assessment) -> None:
     assert f"{y.sum()} of class 1" in ticks and f"{400 - y.sum()} others" in ticks
     with pytest.raises(bc.ParameterValueError, match="assessment"):
         bc.plot_reliability(extreme, which="calibrated")
+
+
+def test_several_classes() -> None:
+    rng = np.random.default_rng(6)
+    q = rng.dirichlet([1.0, 1.0, 1.0], 300)
+    labels = np.array(["ape", "bee", "cow"])
+    y = labels[(rng.random((300, 1)) > np.cumsum(q, axis=1)).sum(axis=1)]
+    p = q**2 / (q**2).sum(axis=1, keepdims=True)  # too sure
+    found = bc.assess(y, p, random_state=1, **FEW)
+    assert list(found.by_class) == labels.tolist()
+    for k, name in enumerate(labels):
+        one = found.by_class[name]
+        assert one.estimates["slope"] == bc.metrics.calibration_slope(y == name, p[:, k])
+        assert one.probability(slope__lt=1) > 0.99
+    assert found.top_label.stated.min() >= 1 / 3
+    assert found.top_label.probability(bias__lt=0) > 0.99
+    table = found.summary()
+    assert table.index.get_level_values("part").unique().tolist() == ["ape", "bee", "cow", "top label", "vector"]
+    # the truth is inside of the family that the rows are compared with: known distances of these rows
+    assert table.loc[("vector", "distance"), "lower"] < 0.5 * np.abs(q - p).sum(axis=1).mean()
+    assert table.loc[("vector", "distance"), "upper"] > 0.5 * np.abs(q - p).sum(axis=1).mean()
+    brier = ((p[:, None, :] - np.eye(3)) ** 2).sum(axis=2)
+    expected = (q * brier).sum(axis=1).mean()
+    assert table.loc[("vector", "brier"), "lower"] < expected < table.loc[("vector", "brier"), "upper"]
+    assert found.vector.probability(distance__gt=0.02) == 1
 
 
 # pieces --------------------------------------------------------------------------------------------------------------

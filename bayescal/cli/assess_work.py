@@ -77,11 +77,11 @@ def assess_file(path: str, options: AssessOptions, out: str) -> dict[str, Any]:
     with staged_outputs(out) as stage:
         if sys.stderr.isatty():
             say(f"fitting the calibration curve to {len(proba)} rows; the first fit on a machine compiles its model")
-        from bayescal.evaluation.assessment import assess
+        from bayescal.evaluation.assessment import assess_probability
         from bayescal.report import PACKAGES, environment, plain_values
 
         with located(table), collected_warnings([name]) as messages:
-            found = assess(
+            found = assess_probability(
                 table.labels,
                 proba,
                 weight,

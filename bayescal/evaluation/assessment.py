@@ -154,7 +154,7 @@ class Assessment(Measured):
         return table
 
 
-def assess(
+def assess_probability(
     y_true: Any,
     y_proba: Any,
     sample_weight: Any = None,
@@ -169,87 +169,7 @@ def assess(
     random_state: Any = None,
     progressbar: Any = None,
 ) -> Assessment:
-    """Assess a forecast of two classes: how calibrated it is, and how sure of that these cases let us be.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Outcomes: labels of any two kinds.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2), in [0, 1]
-        Probability stated of the positive class, or of both classes in the order of their labels.
-    sample_weight : array-like of shape (n,), >= 0, default=None
-        How many cases each row stands for; None: one.
-    curve : str, default="auto"
-        Model of the calibration curve, a calibrator of one score by its name: ``"auto"`` averages all of them,
-        ``"bernstein"`` is smooth and of any rising shape, ``"platt"`` a line in log-odds.
-    ci_prob : float in (0, 1), default=0.9
-        Posterior probability of the intervals.
-    pos_label : label, default=None
-        The positive class; None takes the second of the labels in sorted order.
-    labels : sequence of two labels, default=None
-        Labels in the order of the columns of `y_proba`.
-    draws, chains : int, default=500 and 4
-        Posterior draws of each chain, and the number of chains.
-    cores : int, default=None
-        Chains that run at a time; None takes what the machine has. The draws do not depend on it.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed; an integer makes the assessment reproducible.
-    progressbar : bool or callable, default=None
-        None shows a bar on a terminal.
-
-    Returns
-    -------
-    Assessment
-        ``summary()`` is a table with intervals, ``curve`` the calibration curve, ``probability(ece__lt=0.05)`` answers
-        a question; `bayescal.plot_reliability` draws it.
-
-    Raises
-    ------
-    ScoreValueError, LabelValueError, WeightValueError, ParameterValueError
-        If an input or a setting is outside its domain.
-
-    Warns
-    -----
-    CalibrationWarning
-        If the answer rests on the prior (few cases, one class), or if the outcomes contradict a curve that rises with
-        the forecast: a posterior predictive p-value below 0.01.
-    ConvergenceWarning
-        If the draws do not pass the convergence checks.
-
-    Notes
-    -----
-    ICI (the expected calibration error without bins), E50, E90 and Emax are never negative, so the posterior of a
-    calibrated forecast lies above 0, the nearer the more cases there are; ``probability(ici__lt=...)`` and
-    ``probability_calibrated`` say whether that is small enough. Bias, slope and the intercepts can fall on either side.
-
-    The measures are those of the population that the cases are a sample of. Slope, intercepts and log loss take
-    probabilities within 1e-6 of 0 and 1, and are computed at groups of neighbours beyond 2000 distinct probabilities.
-
-    All curves rise. ``monotonicity_p_value`` finds a forecast that ranks cases wrongly; its ICI is then too small.
-
-    References
-    ----------
-    Austin, P. and Steyerberg, E. (2019). The Integrated Calibration Index (ICI) and related metrics for quantifying the
-    calibration of logistic regression models. Statistics in Medicine 38, section 2.1.
-
-    Dimitriadis, T., Gneiting, T. and Jordan, A. (2021). Stable reliability diagrams for probabilistic classifiers.
-    PNAS 118, for the parts of the Brier score.
-
-    Rubin, D. (1981). The Bayesian bootstrap. Annals of Statistics 9.
-
-    Gelman, A., Meng, X.-L. and Stern, H. (1996). Posterior predictive assessment of model fitness via realized
-    discrepancies. Statistica Sinica 6.
-
-    Examples
-    --------
-    >>> import bayescal as bc
-    >>> days = bc.datasets.load_rain_niamey()
-    >>> found = bc.assess(days["rain"], days["ens"], curve="platt", random_state=1, progressbar=False)
-    >>> found.summary().loc["bias", "upper"] < 0  # promises too much rain
-    True
-    >>> found.probability(ece__gt=0.05)
-    1.0
-    """
+    """`bayescal.assess` of the probability of one class."""
     read = check_forecast(y_true, y_proba, sample_weight, pos_label=pos_label, labels=labels)
     ci_prob = check_fraction(ci_prob, "ci_prob")
     check_choice(curve, curve_names(), "curve")
