@@ -132,6 +132,10 @@ def predict_file(
     check_output(out)
     check_not_read(out, path, model)
     calibrator = load(model)
+    if hasattr(calibrator, "latent"):
+        raise ParameterValueError(
+            f"{model} classifies features, which `bayescal predict` does not read; use bc.load in Python."
+        )
     if not hasattr(calibrator, "_columns"):
         raise ParameterValueError(
             f"{model} adapts to another place, which `bayescal shift` does from the tables; use bc.load in Python."

@@ -96,3 +96,12 @@ def test_predicting_needs_no_sampler(fitted: Path, table: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("id,p,state,mean,sd,lower,upper,exceedance\n") and done.stdout.endswith("set()\n")
+
+
+def test_a_classifier_of_features_is_refused(table: Path, tmp_path: Path) -> None:
+    x = np.array([[0.0], [0.2], [0.4], [1.0], [1.2], [1.4]])
+    model = tmp_path / "classifier.nc"
+    bc.CASIMACClassifier(inference="point").fit(x, [0, 0, 0, 1, 1, 1]).save(model)
+    result = run("predict", model, table, "--out", tmp_path / "out.csv")
+    refused(result, "classifier.nc classifies features", "bc.load")
+    assert listing(tmp_path) == ["classifier.nc"]
