@@ -158,3 +158,10 @@ def build_model(method: str, scores: Any, y: Any, *, sample_weight: Any = None, 
     """
     check_choice(method, [name for name, entry in CALIBRATORS.items() if entry.priors_name], "method")
     return CALIBRATORS[method].load()(**settings).build_model(scores, y, sample_weight=sample_weight)
+
+
+def curve_names() -> tuple[str, ...]:
+    """Names of the calibrators that give one score a curve with a posterior."""
+    return tuple(
+        name for name, entry in CALIBRATORS.items() if entry.columns in ("one", "any") and "nuts" in entry.inferences
+    )

@@ -19,7 +19,7 @@ import pandas as pd
 from bayescal import __version__
 from bayescal.cli.guard import collected_warnings, say
 from bayescal.cli.work import FitOptions, _classes, located, read_rows
-from bayescal.registry import CALIBRATORS
+from bayescal.registry import curve_names
 from bayescal.tables import check_input, check_not_read, staged_outputs, write_table
 from bayescal.validation import check_choice, check_count, check_fraction, check_sample_weight, check_scores
 
@@ -57,7 +57,7 @@ class AssessOptions:
 
 def assess_file(path: str, options: AssessOptions, out: str) -> dict[str, Any]:
     """Assess the forecast of a file and write everything that comes out; returns what is in ``assess.json``."""
-    suited = [name for name, e in CALIBRATORS.items() if e.columns in ("one", "any") and "nuts" in e.inferences]
+    suited = curve_names()
     check_choice(options.curve, suited, "--curve")
     check_fraction(options.ci_prob, "--ci-prob")
     check_count(options.draws, "--draws")

@@ -17,7 +17,7 @@ import pandas as pd
 from bayescal import __version__
 from bayescal.cli.guard import collected_warnings, say
 from bayescal.cli.work import FitOptions, _classes, located, read_rows
-from bayescal.registry import CALIBRATORS
+from bayescal.registry import CALIBRATORS, curve_names
 from bayescal.tables import check_input, check_not_read, staged_outputs, write_table
 from bayescal.validation import (
     ParameterValueError,
@@ -167,7 +167,7 @@ def show(summary: dict[str, Any], out: str) -> None:
 
 def _check_options(options: PlanOptions) -> None:
     """Refuse what no data could mend."""
-    suited = [name for name, e in CALIBRATORS.items() if e.columns in ("one", "any") and "nuts" in e.inferences]
+    suited = curve_names()
     check_choice(options.method, suited, "--method")
     for name in ("ci_prob", "width", "assurance"):
         check_fraction(getattr(options, name), f"--{name.replace('_', '-')}")

@@ -33,7 +33,7 @@ from bayescal.evaluation.measures import averages, distances, log_odds_of, logis
 from bayescal.evaluation.miscalibration import curves, distinct_points
 from bayescal.evaluation.monotonicity import SURPRISING, monotonicity_p_value
 from bayescal.inference.seeds import seed_sequence
-from bayescal.registry import CALIBRATORS
+from bayescal.registry import CALIBRATORS, curve_names
 from bayescal.validation import (
     CalibrationWarning,
     Forecast,
@@ -232,13 +232,6 @@ def assess_probability(
             CalibrationWarning,
         )
     return found
-
-
-def curve_names() -> tuple[str, ...]:
-    """Calibrators of one score that have a posterior."""
-    return tuple(
-        name for name, entry in CALIBRATORS.items() if entry.columns in ("one", "any") and "nuts" in entry.inferences
-    )
 
 
 def _resample(

@@ -25,7 +25,7 @@ from bayescal.calibrators.scale import PROBA_CLIP
 from bayescal.calibrators.summaries import BLOCK
 from bayescal.evaluation.needed import needed_cases
 from bayescal.inference.seeds import seed_sequence
-from bayescal.registry import CALIBRATORS
+from bayescal.registry import CALIBRATORS, curve_names
 from bayescal.validation import (
     SCORE_KINDS,
     CalibrationWarning,
@@ -328,7 +328,7 @@ def _check_curve(value: Any, name: str) -> Calibrator:
 
 def _unfitted(calibrator: Any, truth: Calibrator | None, score_kind: str | None) -> Calibrator:
     """What will be refitted."""
-    suited = [name for name, e in CALIBRATORS.items() if e.columns in ("one", "any") and "nuts" in e.inferences]
+    suited = curve_names()
     kind = None if truth is None else truth.score_kind
     made: Any = calibrator
     if calibrator is None:
