@@ -7,9 +7,10 @@ from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 
 import bayescal as bc
-from bayescal.evaluation.assessment import NEAR, POWER, Assessment, _resample
+from bayescal.evaluation.assessment import NEAR, POINTS, POWER, Assessment, _resample
 from bayescal.evaluation.calibrated import log_bayes_factor
 from bayescal.evaluation.measures import distances, logistic_measures, score_parts
+from bayescal.evaluation.miscalibration import distinct_points
 from bayescal.evaluation.monotonicity import monotonicity_p_value, rising_shares
 from bayescal.plots.reliability import observed_shares
 from bayescal.validation import quiet
@@ -26,7 +27,7 @@ def forecast(n: int, slope: float = 1.0, seed: int = 3) -> tuple[np.ndarray, np.
 
 @pytest.fixture(scope="module")
 def extreme() -> Assessment:
-    return bc.assess(*forecast(400, 0.4), random_state=1, **FEW)
+    return bc.assess(*forecast(300, 0.4), random_state=1, **FEW)
 
 
 def test_summary_is_of_the_draws(extreme: Assessment) -> None:
@@ -39,11 +40,11 @@ def test_summary_is_of_the_draws(extreme: Assessment) -> None:
 
 
 def test_estimates_are_the_metrics(extreme: Assessment) -> None:
-    y, p = forecast(400, 0.4)
+    y, p = forecast(300, 0.4)
     estimate = extreme.summary()["estimate"]
-    assert estimate["brier"] == bc.metrics.brier_score(y, p)
-    assert estimate["slope"] == bc.metrics.calibration_slope(y, p)
-    assert estimate["ici"] == bc.metrics.ici(y, p)
+    assert estimate["brier"] == pytest.approx(bc.metrics.brier_score(y, p), rel=1e-12)
+    assert estimate["slope"] == pytest.approx(bc.metrics.calibration_slope(y, p), rel=1e-12)
+    assert estimate["ici"] == pytest.approx(bc.metrics.ici(y, p), rel=1e-12)
     assert estimate["bias"] == pytest.approx(np.mean(y - p), abs=1e-15)
 
 
@@ -71,8 +72,8 @@ def test_curve_is_that_of_the_draws(extreme: Assessment) -> None:
 
 
 def test_cases_and_events_are_counted(extreme: Assessment) -> None:
-    y, p = forecast(400, 0.4)
-    assert extreme.cases.sum() == 400
+    y, p = forecast(300, 0.4)
+    assert extreme.cases.sum() == 300
     assert extreme.events.sum() == y.sum()
     np.testing.assert_array_equal(extreme.stated, np.unique(p))
 
@@ -143,20 +144,20 @@ def test_falling_outcomes_contradict_a_rising_curve() -> None:
 
 
 def test_reliability_diagram_is_of_the_forecast(extreme: Assessment) -> None:
-    y, p = forecast(400, 0.4)
+    y, p = forecast(300, 0.4)
     ax = bc.plot_reliability(extreme, ci_prob=0.5, bins=4)
     line = next(line for line in ax.lines if line.get_label() == "forecast")
     x, mean = line.get_data()
     curve = extreme.curve_at(x, ci_prob=0.5)
     np.testing.assert_allclose(mean, curve["mean"])
     assert (x.min(), x.max()) == (p.min(), p.max())
-    found = observed_shares(p, y.astype(float), np.ones(400), 4, 0.5)
+    found = observed_shares(p, y.astype(float), np.ones(300), 4, 0.5)
     points = ax.containers[0].lines[0].get_data()
     np.testing.assert_allclose(points, (found.x, found.share))
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     assert any("forecast, 50 % credible band" in text for text in words)
     ticks = [text.get_text() for text in ax.get_yticklabels()]
-    assert f"{y.sum()} of class 1" in ticks and f"{400 - y.sum()} others" in ticks
+    assert f"{y.sum()} of class 1" in ticks and f"{300 - y.sum()} others" in ticks
     with pytest.raises(bc.ParameterValueError, match="assessment"):
         bc.plot_reliability(extreme, which="calibrated")
 
@@ -257,3 +258,30 @@ def test_measures_with_shares_of_each_draw_are_those_of_one_draw_at_a_time() -> 
     d, w = np.abs(q[0] - stated), share[0]
     assert together["ici"][0] == pytest.approx(w @ d)
     assert together["brier"][0] == pytest.approx(w @ (q[0] * (1 - stated) ** 2 + (1 - q[0]) * stated**2))
+
+
+def test_curve_is_an_average_of_a_line_and_a_polynomial() -> None:
+    found = bc.assess(*forecast(80), random_state=1, progressbar=False)
+    assert list(found.calibrator.weights_.index) == ["platt", "bernstein"]
+
+
+@pytest.mark.parametrize("law", [(1.0, 1.5), (0.5, 3.0), (0.2, 0.2)])
+def test_grouping_many_probabilities_hardly_moves_a_measure(law: tuple[float, float], random_seed: int) -> None:
+    rng = np.random.default_rng(random_seed)
+    p = np.clip(rng.beta(*law, 5000), 1e-6, 1 - 1e-6)
+    t = expit(rng.normal(1, 0.4, (50, 1)) * logit(p) + rng.normal(0, 0.3, (50, 1)))
+    stated, group = distinct_points(p, np.ones(5000), "proba", POINTS)
+    assert 150 < len(stated) <= POINTS
+    cases = np.bincount(group)
+    assert cases @ stated == pytest.approx(p.sum())
+    q = np.array([np.interp(stated, np.sort(p), of_draw[np.argsort(p)]) for of_draw in t])
+    order = np.full(5000, 1 / 5000)
+    exact = {**distances(p, t, order), **logistic_measures(logit(p), t, order), **score_parts(p, t, order)}
+    share = cases / 5000
+    found = {
+        **distances(stated, q, share),
+        **logistic_measures(logit(stated), q, share),
+        **score_parts(stated, q, share),
+    }
+    for name, values in exact.items():
+        assert np.abs(found[name] - values).max() < (0.01 if name in ("e50", "e90") else 0.002), name

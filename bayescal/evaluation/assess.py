@@ -34,8 +34,8 @@ def assess(
     sample_weight : array-like of shape (n,), >= 0, default=None
         How many cases each row stands for; None: one.
     curve : str, default="auto"
-        Model of the calibration curve, a calibrator of one score by its name: ``"auto"`` averages all of them,
-        ``"bernstein"`` is smooth and of any rising shape, ``"platt"`` a line in log-odds.
+        Model of the calibration curve, a calibrator of one score by its name: ``"auto"`` averages
+        ``"platt"``, a line in log-odds, and ``"bernstein"``, smooth and of any rising shape.
     ci_prob : float in (0, 1), default=0.9
         Posterior probability of the intervals.
     pos_label : label, default=None
@@ -79,7 +79,9 @@ def assess(
     ``probability_calibrated`` say whether that is small enough. Bias, slope and the intercepts can fall on either side.
 
     The measures are those of the population that the cases are a sample of. Slope, intercepts and log loss take
-    probabilities within 1e-6 of 0 and 1, and are computed at groups of neighbours beyond 2000 distinct probabilities.
+    probabilities within 1e-6 of 0 and 1. Beyond 300 different probabilities neighbours are grouped, at most 0.7 % of
+    the cases or of the range of log-odds in a group; that moved ICI, slope and the parts of the Brier score by less
+    than 0.002 in tests, E50 and E90 by less than 0.01.
 
     All curves rise. ``monotonicity_p_value`` finds a forecast that ranks cases wrongly; its ICI is then too small.
 

@@ -1,15 +1,15 @@
 """Can an existing forecast be trusted? The posterior of its calibration curve, and of what follows from it.
 
 The curve q(p) = P(y = 1 | p was stated) is that of a calibrator fitted to the forecast itself, by default the stacked
-average. Two things are added to its posterior:
+average of a line in log-odds (Platt) and a Bernstein polynomial. Two things are added to its posterior:
 
 - curves near the diagonal are more probable beforehand, by the factor
 
-      (1 + (d / 0.03)^2)^(-3/4),      d^2 = mean over the cases of (q - p)^2.
+      (1 + (d / 0.03)^2)^(-1/2),      d^2 = mean over the cases of (q - p)^2.
 
   A prior that is smooth over curves of k parameters gives a distance d a density that grows as d^(k-1): it rules out
-  that a forecast is nearly calibrated, and with few cases accuses one that is. The factor takes that growth away, for k
-  of 2 to 3. The draws are resampled in its proportion.
+  that a forecast is nearly calibrated, and with few cases accuses one that is. The factor takes that growth away, for
+  the two parameters of the line. The draws are resampled in its proportion.
 - the cases are a sample of those that the forecast is made for: each draw averages over them with weights from a
   Bayesian bootstrap, Dirichlet(1, ..., 1). Rubin (1981).
 """
@@ -44,7 +44,9 @@ from bayescal.validation import (
     check_scores,
 )
 
-NEAR, POWER = 0.03, 0.75  # of the prior's factor
+NEAR, POWER = 0.03, 0.5  # of the prior's factor
+AVERAGED = ("platt", "bernstein")  # by curve="auto"
+POINTS = 300  # most different probabilities; more are grouped with their neighbours
 GRID = 201  # probabilities at which the curve is summarised
 
 
@@ -62,7 +64,7 @@ class Assessment(Measured):
         Draws of the calibration curve, dims (chain, draw, proba), at the probabilities that were stated.
     stated, cases, events : ndarray of shape (m,)
         Probabilities that were stated, the cases at each and the positive ones among them; weights count. More than
-        2000 different ones are grouped with their neighbours.
+        300 different ones are grouped with their neighbours.
     estimates : pandas.Series
         The same measures by their usual point estimates on these cases (`bayescal.metrics`).
     log_bayes_factor : float
@@ -185,9 +187,11 @@ def assess_probability(
     }
     weight = np.ones(len(read.proba)) if read.weight is None else read.weight
     outcome = read.outcome.astype(np.int64)
-    calibrator = CALIBRATORS[curve].load()(**settings).fit(read.proba, outcome, weight)
+    stated, group = distinct_points(read.proba, weight, "proba", POINTS)
+    if curve == "auto":
+        settings["members"] = AVERAGED
+    calibrator = CALIBRATORS[curve].load()(**settings).fit(stated[group], outcome, weight)
     rng = np.random.default_rng(int(seeds[1]))
-    stated, group = distinct_points(read.proba, weight, "proba")
     cases = np.bincount(group, weights=weight)
     events = np.bincount(group, weights=weight * read.outcome)
     q = curves(calibrator, stated)

@@ -22,17 +22,17 @@ def log_odds_of(scores: np.ndarray, score_kind: str) -> np.ndarray:
     return np.clip(log_odds, -LOGIT_CLIP, LOGIT_CLIP)
 
 
-def point_groups(distinct: np.ndarray, totals: np.ndarray, score_kind: str) -> np.ndarray:
-    """Number of the group, `MAX_POINTS` at most, of each of many rising scores with `totals` cases; both ends alone.
+def point_groups(distinct: np.ndarray, totals: np.ndarray, score_kind: str, most: int = MAX_POINTS) -> np.ndarray:
+    """Number of the group, `most` at most, of each of many rising scores with `totals` cases; both ends alone.
 
     Groups are cut at equal steps of the mean of two shares, that of the cases and that of the range of log-odds: none
-    holds more than 2 / `MAX_POINTS` of either.
+    holds more than 2 / `most` of either.
     """
     log_odds = log_odds_of(distinct, score_kind)
     cases = (np.cumsum(totals) - 0.5 * totals) / totals.sum()
     width = (log_odds - log_odds[0]) / max(log_odds[-1] - log_odds[0], np.finfo(float).tiny)
-    group = 1 + (0.5 * (cases + width) * (MAX_POINTS - 2)).astype(int)
-    group[0], group[-1] = 0, MAX_POINTS - 1
+    group = 1 + (0.5 * (cases + width) * (most - 2)).astype(int)
+    group[0], group[-1] = 0, most - 1
     return np.unique(group, return_inverse=True)[1]
 
 

@@ -140,7 +140,7 @@ def miscalibration(calibrator: Calibrator, scores: Any = None, *, ci_prob: float
     else:
         values = calibrator._check_new_scores(scores).values
         row_weight = np.ones(len(values))
-    points, group = distinct_points(values, row_weight, calibrator.score_kind)
+    points, group = distinct_points(values, row_weight, calibrator.score_kind, MAX_POINTS)
     weight = np.bincount(group, weights=row_weight)
     q = curves(calibrator, points)
     share = weight / weight.sum()
@@ -153,16 +153,18 @@ def miscalibration(calibrator: Calibrator, scores: Any = None, *, ci_prob: float
     return Miscalibration(dataset, ci_prob, float(weight.sum()), len(points))
 
 
-def distinct_points(scores: np.ndarray, weight: np.ndarray, score_kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct scores in rising order, and which of them each row has; beyond `MAX_POINTS`, groups of neighbours.
+def distinct_points(
+    scores: np.ndarray, weight: np.ndarray, score_kind: str, most: int = MAX_POINTS
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct scores in rising order, and which of them each row has; beyond `most`, groups of neighbours.
 
     Weights are positive; a group stands at its mean.
     """
     distinct, inverse = np.unique(scores, return_inverse=True)
-    if len(distinct) <= MAX_POINTS:
+    if len(distinct) <= most:
         return distinct, inverse
     totals = np.bincount(inverse, weights=weight)
-    group = point_groups(distinct, totals, score_kind)
+    group = point_groups(distinct, totals, score_kind, most)
     return np.bincount(group, weights=totals * distinct) / np.bincount(group, weights=totals), group[inverse]
 
 

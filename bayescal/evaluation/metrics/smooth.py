@@ -209,7 +209,7 @@ def _curve_points(
         points, row = np.unique(proba, return_inverse=True)
         cases, ones = np.bincount(row, weight), np.bincount(row, weight * outcome)
     if len(points) > MAX_POINTS:
-        group = point_groups(points, cases, "proba")
+        group = point_groups(points, cases, "proba", MAX_POINTS)
         stated, ones, cases = (np.bincount(group, w) for w in (cases * points, ones, cases))
         points = stated / cases
     return points, cases, ones / cases
