@@ -43,6 +43,14 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if is_other else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file on one worker, and those of `contract/`, which share fits and counts, all on one."""
+    for item in items:
+        folder = item.path.parent.name
+        item.add_marker(pytest.mark.xdist_group("contract" if folder == "contract" else str(item.path)))
+
+
 def pytest_report_header() -> str:
     """Say in the header which seeds run, so that a failure can be repeated from the log."""
     return f"{SEEDS_VARIABLE}: {os.environ.get(SEEDS_VARIABLE, DEFAULT_SEEDS)}"
