@@ -30,6 +30,9 @@ noise's variance by the signal's, and the signal's variance.
        50 %    1.00              0.52         0.10             0.60
        95 %    5.18              0.97         1.18             2.81
 
+With feature_log_sd = 0.5 and ten features, the correlation of two cases the distance m apart, equally far in each
+feature, has the quantiles 0.00, 0.40 and 0.96; the longest of ten length-scales is 2.5, 4.5 and 9.4 times the shortest.
+
 Plain NUTS on this file as it stands (the data of ``reference/casimac.json``, 4 x 1000 draws, target_accept 0.9):
 smallest bulk ESS 1311, largest R-hat 1.00, 0 divergences.
 
@@ -39,7 +42,8 @@ Limits
       alpha, beta and k are no parameters of this model. The library weighs them by how they predict left-out labels.
     - Where cases are few, the process is surer of its cones than it is right. The library multiplies its predictive
       standard deviation by a factor of at least 1 that the left-out labels ask for, too.
-    - One length-scale for all features and one kernel for all latent axes. Features without information are not found.
+    - One kernel for all latent axes. With one length-scale for all features, those without information are not found;
+      length_scale exp(feature_log_sd relative), relative ~ Normal(0, 1), gives each feature its own.
     - The probability is that of a new case's latent, noise included. It is not a rate of which labels are draws.
     - The generative alternative, a latent process with the cone as likelihood of the labels themselves, needs one
       unknown for each case and latent axis: it is slow and has no place in the library yet.
@@ -57,6 +61,7 @@ import pymc as pm
 def model(
     x: np.ndarray,
     z: np.ndarray,
+    feature_log_sd: float | None = None,
     *,
     length_scale_log_sd: float = 1.0,
     noise_ratio_log_mean: float = float(np.log(0.1)),
@@ -64,15 +69,25 @@ def model(
     signal_variance_shape: float = 2.0,
     signal_variance_scale: float = 1.0,
 ) -> pm.Model:
-    """Latents ``(n, C - 1)`` of mean square 1 over features ``(n, d)`` of mean 0 and standard deviation 1."""
+    """Latents ``(n, C - 1)`` of mean square 1 over features ``(n, d)`` of mean 0 and standard deviation 1.
+
+    With `feature_log_sd`, the library's 0.5, every feature has a length-scale of its own.
+    """
     distance = np.sqrt(((x[:, None] - x) ** 2).sum(axis=-1))
     middle = np.median(distance[np.triu_indices(len(x), 1)])
     coords = {"case": np.arange(len(x)), "other": np.arange(len(x)), "latent": np.arange(z.shape[1])}
+    coords["feature"] = np.arange(x.shape[1])
     with pm.Model(coords=coords) as m:
         length_scale = pm.LogNormal("length_scale", np.log(middle), length_scale_log_sd)
         noise_ratio = pm.LogNormal("noise_ratio", noise_ratio_log_mean, noise_ratio_log_sd)
         signal_variance = pm.InverseGamma("signal_variance", signal_variance_shape, signal_variance_scale)
-        r = np.sqrt(5) * pm.Data("distance", distance, dims=("case", "other")) / length_scale
+        if feature_log_sd is None:
+            r = np.sqrt(5) * pm.Data("distance", distance, dims=("case", "other")) / length_scale
+        else:
+            relative = pm.Normal("relative", 0, 1, dims="feature")
+            scaled = pm.Data("x", x, dims=("case", "feature")) / length_scale / pm.math.exp(feature_log_sd * relative)
+            square = ((scaled[:, None] - scaled) ** 2).sum(axis=-1)
+            r = np.sqrt(5) * pm.math.sqrt(pm.math.maximum(square, 1e-30))
         correlation = (1 + r + r**2 / 3) * pm.math.exp(-r)
         covariance = signal_variance * (correlation + noise_ratio * np.eye(len(x)))
         pm.MvNormal("z", np.zeros(len(x)), cov=covariance, observed=z.T, dims=("latent", "case"))

@@ -55,9 +55,10 @@ def test_density_is_that_of_the_specification(random_seed: int) -> None:
     # joint density of three parameters = collapsed density of two times the inverse gamma law of the signal variance
     rng = np.random.default_rng(random_seed)
     x, z = rng.normal(size=(12, 3)), rng.normal(size=(12, 2))
-    priors = CASIMACPriors(0.7, -1.5, 1.2, 3.0, 0.8)
+    priors = CASIMACPriors(0.7, 0.5, -1.5, 1.2, 3.0, 0.8)
     process = LatentProcess(distances(x), KERNELS["matern52"], priors)
-    logp = specification().model(x, z, **asdict(priors)).compile_logp(mode=RUN)
+    given = {name: value for name, value in asdict(priors).items() if name != "feature_log_sd"}
+    logp = specification().model(x, z, **given).compile_logp(mode=RUN)
     difference = []
     for log_length, log_noise, log_signal in rng.normal(size=(20, 3)):
         found, log_scale = process.log_density(log_length, log_noise, z)
@@ -69,7 +70,9 @@ def test_density_is_that_of_the_specification(random_seed: int) -> None:
 
 
 def test_defaults_are_those_of_the_specification() -> None:
-    assert asdict(CASIMACPriors()) == specification().model.__kwdefaults__
+    kept = specification().model.__kwdefaults__ | {"feature_log_sd": 0.5}
+    assert asdict(CASIMACPriors()) == kept
+    assert "With `feature_log_sd`, the library's 0.5," in specification().model.__doc__
 
 
 def test_kernels_are_those_of_scikit_learn(random_seed: int) -> None:

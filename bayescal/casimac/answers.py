@@ -260,7 +260,7 @@ class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _at_rows(self, rows: Any, at: Any) -> np.ndarray:
         size = self._fit.predictor.rows_at_a_time
         blocks = [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
-        if self._fit.chosen is None:  # a regressor reads the features themselves
+        if self._fit.predictor.reads_features:
             return np.concatenate([at(block) for block in blocks])
         return np.concatenate([at(self._fit.space.kernel_to_cases(block)) for block in blocks])
 

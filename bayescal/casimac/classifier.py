@@ -36,6 +36,9 @@ class CASIMACClassifier(CASIMACAnswers):
     kernel : {"matern32", "matern52", "rbf"} or callable, default="matern52"
         Correlation of latents by Euclidean distance; or a function of two sets of rows that returns a matrix of
         correlations, which has no length-scale. With callables for metric and kernel, rows may be any objects.
+    length_scales : {"shared", "each"}, default="shared"
+        One length-scale for all features, or one for each, which finds features without information; see the notes.
+        "each" takes features, metric and kernel by name, and no regressor.
     inference : {"nuts", "point"}, default="nuts"
         Posterior of the process's hyperparameters, or their most probable values.
     regressor : estimator, default=None
@@ -78,6 +81,24 @@ class CASIMACClassifier(CASIMACAnswers):
     what the latent process leaves open at a row, beside its hyperparameters; noise, of which more cases of the same
     kind would not rid us, is in the probability itself.
 
+    With ``length_scales="each"``, log l_d = log l + 0.5 e_d for feature d, where l has the prior of the shared
+    length-scale and e_d is standard normal: features differ by a factor of 1.6 at one standard deviation, and the
+    longest of ten length-scales is 2.5 to 9.4 times the shortest (5 % to 95 % of the prior, median 4.5). Only the
+    process has them; neighbours are found by ``metric`` as before. The prior is tight because a length-scale for each
+    feature sees the labels in more detail. For the same reason transformations and spreads keep the weights that
+    leave-one-out with the shared length-scale gives them. It helps where features are useless and costs a little where
+    all are about equally useful: of n = 60 and 150 cases (``tests/studies/results/casimac_length_scales.txt``, truths
+    not designed on, six data sets each), log loss above the truth's was .153 and .076 in place of .231 and .145 with 5
+    to 9 useless features, and .176 and .091 in place of .162 and .087 without any. 90 % intervals held .98 and .92
+    (shared .97 and .95), and .92 and .89 (.93 and .87). Fits of 2 x 250 draws took 2 to 17 s of processor time in
+    place of about 0.7 s.
+
+    ``idata_`` has no ``log_likelihood`` group, and ``az.loo`` does not apply. The posterior is that of the process
+    given latents, each of which was made from the labels of several cases: the observations are no labels, and leaving
+    out the likelihood of one latent leaves its label in the latents of its neighbours. What is offered instead is the
+    leave-one-out log loss with the label taken out of all latents, ``transformations_.attrs["loo_log_loss"]``, always
+    that with a shared length-scale. Transformations and spreads are weighed by it, so it is a little too good.
+
     References
     ----------
     .. [1] Heese, R., Schmid, J., Walczak, M. and Bortz, M. (2023). Calibrated simplex-mapping classification.
@@ -103,6 +124,7 @@ class CASIMACClassifier(CASIMACAnswers):
         spread: Any = "auto",
         metric: Any = "euclidean",
         kernel: Any = "matern52",
+        length_scales: str = "shared",
         inference: str = "nuts",
         regressor: Any = None,
         standardize: bool = True,
@@ -122,6 +144,7 @@ class CASIMACClassifier(CASIMACAnswers):
         self.spread = spread
         self.metric = metric
         self.kernel = kernel
+        self.length_scales = length_scales
         self.inference = inference
         self.regressor = regressor
         self.standardize = standardize

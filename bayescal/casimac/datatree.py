@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def build_datatree(classifier: "CASIMACAnswers") -> xr.DataTree:
     """Groups posterior, sample_stats, observed_data (class numbers) and constant_data (weights of transformations).
 
-    There is no log_likelihood: the labels take part through the latents of their neighbours, and have no likelihood of
-    their own. ``transformations_.attrs["loo_log_loss"]`` is the leave-one-out log loss.
+    There is no log_likelihood, see the notes of `CASIMACClassifier`.
     """
     fit = classifier._fit
     posterior, chosen = fit.posterior, fit.chosen
@@ -25,12 +24,17 @@ def build_datatree(classifier: "CASIMACAnswers") -> xr.DataTree:
     g = posterior.draws["transformation"]
     described = [describe(pull) for pull in chosen.pulls]
     values = {name: value.copy() for name, value in posterior.draws.items()}
+    each = values.pop("length_scale") if values["length_scale"].ndim == 3 else None
     values |= {name: np.array([pull[name] for pull in described])[g] for name in described[0]}
     chains, draws = g.shape
     coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
     cases = {"obs": np.arange(len(fit.neighbours.codes))}
+    drawn = dataset(values, ("chain", "draw"), coords)
+    if each is not None:
+        names = getattr(classifier, "feature_names_in_", np.arange(each.shape[2]))
+        drawn["length_scale"] = xr.DataArray(each, dims=("chain", "draw", "feature"), coords={"feature": names})
     groups = {
-        "posterior": dataset(values, ("chain", "draw"), coords),
+        "posterior": drawn,
         "sample_stats": dataset(posterior.sampled.statistics, ("chain", "draw"), coords).copy(deep=True),
         "observed_data": dataset({"y": fit.neighbours.codes.copy()}, ("obs",), cases),
         "constant_data": dataset({"weight": chosen.weight.copy()}, (), {"weight_dim_1": chosen.spreads.copy()}).rename(

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayescal.calibrators.datatree import dataset
 from bayescal.calibrators.files import class_words, plain, write
 from bayescal.casimac.classifier import CASIMACClassifier
+from bayescal.casimac.features import FeatureProcess
 from bayescal.casimac.fitting import Posterior, Weighted
 from bayescal.casimac.inputs import Space
 from bayescal.casimac.learning import Fit, process_of
@@ -92,7 +93,7 @@ def restore(tree: "xr.DataTree") -> CASIMACClassifier:
         drawn = Draws(found["posterior"], found["sample_stats"], convergence, state["sampler"])
         posterior = Posterior(found["posterior"], drawn, float(state["interpolation_error"]))
         kept = (len(found["posterior"]["spread"]), found["kept"]["kept"])
-    process = process_of(space, CASIMACPriors(**state["priors"]))
+    process = process_of(space, CASIMACPriors(**state["priors"]), state.get("length_scales", "shared"))
     predictor = Predictor(process, chosen.zs, Parts(**found["parts"]), clf.vertices_)
     neighbours = Neighbours(**found["neighbours"], floor=float(state["floor"]))
     heaviest = pulls[int(chosen.weight.sum(axis=1).argmax())]
@@ -130,6 +131,7 @@ def _state(classifier: CASIMACClassifier) -> dict[str, Any]:
         "feature_names": [str(name) for name in getattr(classifier, "feature_names_in_", [])],
         "metric": fit.space.metric,
         "kernel": fit.space.kernel,
+        "length_scales": "each" if isinstance(fit.predictor.process, FeatureProcess) else "shared",
         "floor": fit.neighbours.floor,
         "loss": fit.chosen.loss,
         "priors": asdict(fit.predictor.process.priors),

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayescal.casimac import features
+from bayescal.casimac.features import FeatureProcess
 from bayescal.casimac.latent import LatentProcess
 from bayescal.casimac.neighbours import Neighbours, Pull, latents
 from bayescal.casimac.posterior import Located, locate, sample_posterior
@@ -72,16 +74,20 @@ def weigh(
 
 
 def point_parts(process: LatentProcess, chosen: Weighted) -> Parts:
-    """The posterior mode of length-scale and noise ratio of each transformation, with every spread of weight."""
+    """The most probable length-scales and noise ratio of each transformation, with every spread of weight."""
     g, s = np.nonzero(chosen.weight)
+    if isinstance(process, FeatureProcess):
+        log_length, log_noise = features.point_estimate(process, chosen.zs, chosen.weight.sum(axis=1))
+    else:
+        log_length, log_noise = chosen.located.mode.T
     signal = np.empty(len(chosen.pulls))
-    for k, (z, (log_length, log_noise)) in enumerate(zip(chosen.zs, chosen.located.mode, strict=True)):
-        signal[k] = np.exp(process.log_density(log_length, log_noise, z)[1]) / process.shape(z)
+    for k, z in enumerate(chosen.zs):
+        signal[k] = np.exp(process.log_density(log_length[k], log_noise[k], z)[1]) / process.shape(z)
     return Parts(
         weight=chosen.weight[g, s],
         transformation=g,
-        log_length=chosen.located.mode[g, 0],
-        log_noise=chosen.located.mode[g, 1],
+        log_length=log_length[g],
+        log_noise=log_noise[g],
         signal=signal[g],
         spread=chosen.spreads[s],
         xi=np.zeros((len(g), chosen.zs.shape[2])),
@@ -92,7 +98,11 @@ def draw_posterior(
     process: LatentProcess, chosen: Weighted, settings: sampling.SamplerSettings, rng: np.random.Generator
 ) -> Posterior:
     """Sample all hyperparameters."""
-    found, error = sample_posterior(process, chosen.zs, chosen.weight.sum(axis=1), chosen.located, settings, rng)
+    weight, error = chosen.weight.sum(axis=1), 0.0
+    if isinstance(process, FeatureProcess):
+        found = features.sample_posterior(process, chosen.zs, weight, settings, rng)
+    else:
+        found, error = sample_posterior(process, chosen.zs, weight, chosen.located, settings, rng)
     draws = dict(found.posterior)
     g = draws["transformation"]
     share = np.cumsum(chosen.weight, axis=1) / chosen.weight.sum(axis=1, keepdims=True)
@@ -105,12 +115,13 @@ def posterior_parts(posterior: Posterior, axes: int, rng: np.random.Generator) -
     chains, draws = posterior.draws["spread"].shape
     each = min(draws, max(1, PREDICTED // chains))
     kept = np.linspace(0, draws - 1, each).round().astype(int)
-    flat = {name: value[:, kept].reshape(-1) for name, value in posterior.draws.items()}
     size = chains * each
+    flat = {name: value[:, kept].reshape(size, *value.shape[2:]) for name, value in posterior.draws.items()}
+    log_length = np.log(flat["length_scale"])
     parts = Parts(
         weight=np.full(size, 1 / size),
         transformation=flat["transformation"],
-        log_length=shared_lengths(np.log(flat["length_scale"])),
+        log_length=shared_lengths(log_length) if log_length.ndim == 1 else log_length,
         log_noise=np.log(flat["noise_ratio"]),
         signal=flat["signal_variance"],
         spread=flat["spread"],

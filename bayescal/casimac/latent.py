@@ -15,6 +15,7 @@ Rasmussen & Williams (2006), "Gaussian processes for machine learning", eqs. 2.2
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh
@@ -53,15 +54,21 @@ class LatentProcess:
     center: float = field(init=False)  # of log l: the log of the median distance
     _fixed: tuple[np.ndarray, np.ndarray] | None = field(init=False, default=None)
 
+    reads_features = False  # rows are given by their distances to the training cases
+
     def __post_init__(self) -> None:
         middle = float(np.median(self.distance[np.triu_indices(len(self.distance), 1)]))
         self.center = float(np.log(middle)) if middle > 0 and self.kernel is not None else 0.0
 
-    def correlation(self, log_length: float) -> np.ndarray:
+    def correlation(self, log_length: Any) -> np.ndarray:
         """K ``(n, n)``."""
         return self.distance if self.kernel is None else self.kernel(self.distance * np.exp(-log_length))
 
-    def spectrum(self, log_length: float) -> tuple[np.ndarray, np.ndarray]:
+    def correlation_to(self, cross: np.ndarray, log_length: Any) -> np.ndarray:
+        """Correlations ``(m, n)`` of rows, given by what `kernel` reads of them, with the training cases."""
+        return cross if self.kernel is None else self.kernel(cross * np.exp(-log_length))
+
+    def spectrum(self, log_length: Any) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues ``(n,)``, at least 0, and eigenvectors ``(n, n)`` of K."""
         if self.kernel is not None:
             return _decompose(self.correlation(log_length))
@@ -69,7 +76,7 @@ class LatentProcess:
             self._fixed = _decompose(self.distance)
         return self._fixed
 
-    def log_prior(self, log_length: np.ndarray, log_noise: np.ndarray) -> np.ndarray:
+    def log_prior(self, log_length: Any, log_noise: Any) -> Any:
         """Of log l and log lam, up to a constant."""
         p = self.priors
         return -0.5 * (
@@ -81,7 +88,7 @@ class LatentProcess:
         """a, the shape of the inverse gamma law of s."""
         return self.priors.signal_variance_shape + 0.5 * z.shape[0] * z.shape[1]
 
-    def log_density(self, log_length: float, log_noise: float, z: np.ndarray) -> tuple[float, float]:
+    def log_density(self, log_length: Any, log_noise: float, z: np.ndarray) -> tuple[float, float]:
         """Log posterior density of (log l, log lam) up to a constant, and log b, by Cholesky."""
         covariance = self.correlation(log_length) + np.exp(log_noise) * np.eye(len(z))
         factor = cholesky(covariance, lower=True)
@@ -90,7 +97,7 @@ class LatentProcess:
         prior = self.log_prior(np.asarray(log_length), np.asarray(log_noise))
         return float(log_likelihood + prior), log_scale
 
-    def inverse(self, log_length: float, log_noise: float) -> np.ndarray:
+    def inverse(self, log_length: Any, log_noise: float) -> np.ndarray:
         """(K + lam I)^-1 ``(n, n)``."""
         covariance = self.correlation(log_length) + np.exp(log_noise) * np.eye(len(self.distance))
         return cho_solve((cholesky(covariance, lower=True), True), np.eye(len(covariance)))

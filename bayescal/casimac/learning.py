@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from bayescal.casimac import fitting
+from bayescal.casimac.features import FeatureProcess
 from bayescal.casimac.inputs import Space, check_correlation, check_distances, check_kernel, check_metric, read_cases
 from bayescal.casimac.latent import KERNELS, LatentProcess
 from bayescal.casimac.neighbours import Neighbours, Pull, find_neighbours
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from bayescal.casimac.classifier import CASIMACClassifier
 
 INFERENCES = ("nuts", "point")
+LENGTH_SCALES = ("shared", "each")
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ def learn(settings: "CASIMACClassifier", X: Any, y: Any) -> tuple[Fit, list[str]
     check_choice(settings.inference, INFERENCES, "inference")
     check_metric(settings.metric)
     check_kernel(settings.kernel)
+    _check_length_scales(settings)
     spreads = read_spreads(settings.spread)
     priors = CASIMACPriors.read(settings.priors, CASIMACPriors())
     seeds = seed_sequence(settings.random_state).generate_state(3, np.uint64)
@@ -58,13 +61,15 @@ def learn(settings: "CASIMACClassifier", X: Any, y: Any) -> tuple[Fit, list[str]
     if settings.regressor is not None:
         regressor = _regressor(settings, space, neighbours, pulls, spreads, vertices)
         return Fit(space, classes, neighbours, pulls[0], regressor), notes
-    process = process_of(space, priors)
+    process = process_of(space, priors, "shared")
     chosen = fitting.weigh(process, neighbours, vertices, pulls, spreads)
     if np.isnan(chosen.loss) and len(pulls) * len(spreads) > 1:
         notes.append(
             "no case can be left out, because a class is too small: transformations and spreads have equal "
             "weights. Add cases, or pass gamma, k_alpha, k_beta and spread."
         )
+    if settings.length_scales == "each":
+        process = process_of(space, priors, "each")
     posterior, kept = None, None
     if settings.inference == "nuts":
         rng = np.random.default_rng(int(seeds[1]))
@@ -77,12 +82,32 @@ def learn(settings: "CASIMACClassifier", X: Any, y: Any) -> tuple[Fit, list[str]
     return Fit(space, classes, neighbours, heaviest, made, chosen, posterior, kept), notes
 
 
-def process_of(space: Space, priors: CASIMACPriors) -> LatentProcess:
+def process_of(space: Space, priors: CASIMACPriors, length_scales: str) -> LatentProcess:
     """The latent process over the training cases."""
     values = space.kernel_to_cases(space.cases)
     if callable(space.kernel):
         return LatentProcess(check_correlation(values), None, priors)
+    if length_scales == "each":
+        return FeatureProcess(values, KERNELS[space.kernel], priors, space.cases)
     return LatentProcess(values, KERNELS[space.kernel], priors)
+
+
+def _check_length_scales(settings: "CASIMACClassifier") -> None:
+    """Length-scales of features ask for features that are numbers, and for a kernel that has length-scales."""
+    check_choice(settings.length_scales, LENGTH_SCALES, "length_scales")
+    if settings.length_scales == "shared":
+        return
+    for name in ("metric", "kernel"):
+        if callable(getattr(settings, name)):
+            raise ParameterValueError(
+                f"length_scales='each' needs a {name} by name: a callable one has no length-scale for each feature. "
+                f"Pass a name for {name}, or length_scales='shared'."
+            )
+    if settings.regressor is not None:
+        raise ParameterValueError(
+            "length_scales='each' is a prior of the latent process, whose place the regressor takes. Give the "
+            "regressor a length-scale for each feature, and pass length_scales='shared'."
+        )
 
 
 def _sampler_settings(settings: "CASIMACClassifier", seed: int) -> SamplerSettings:

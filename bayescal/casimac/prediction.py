@@ -26,7 +26,10 @@ KEPT = 2**25  # numbers of decompositions that are kept between calls (256 MB)
 
 @dataclass(frozen=True)
 class Parts:
-    """Settings of the hyperparameters, arrays ``(P,)``; `xi` is ``(P, q)``."""
+    """Settings of the hyperparameters, arrays ``(P,)``; `xi` is ``(P, q)``.
+
+    `log_length` is ``(P, D)`` with a length-scale for each feature.
+    """
 
     weight: np.ndarray
     transformation: np.ndarray
@@ -56,14 +59,19 @@ def shared_lengths(log_length: np.ndarray) -> np.ndarray:
 
 
 class Predictor:
-    """Probabilities at rows given by their distances to the training cases."""
+    """Probabilities at rows given by their distances to the training cases, or by what else the process reads."""
 
     def __init__(self, process: LatentProcess, zs: np.ndarray, parts: Parts, vertices: np.ndarray) -> None:
         self.process, self.zs, self.parts, self.vertices = process, zs, parts, vertices
-        self._spectra: dict[float, tuple[np.ndarray, np.ndarray]] = {}
+        self._spectra: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_spectra": {}}
+
+    @property
+    def reads_features(self) -> bool:
+        """Whether rows are given by their features, and not by their distances to the training cases."""
+        return self.process.reads_features
 
     @property
     def rows_at_a_time(self) -> int:
@@ -111,22 +119,23 @@ class Predictor:
 
     def groups(self, cross: np.ndarray) -> Iterator[Group]:
         """Means and what is left open, for the parts of one length-scale at a time."""
-        p, kernel = self.parts, self.process.kernel
-        for log_length in np.unique(p.log_length):
-            which = np.flatnonzero(p.log_length == log_length)
-            values, vectors = self._spectrum(float(log_length))
-            correlation = cross if kernel is None else kernel(cross * np.exp(-log_length))
-            along = correlation @ vectors
+        p = self.parts
+        lengths, of_part = np.unique(p.log_length, axis=0, return_inverse=True)
+        for number, log_length in enumerate(lengths):
+            which = np.flatnonzero(of_part == number)
+            values, vectors = self._spectrum(log_length)
+            along = self.process.correlation_to(cross, log_length) @ vectors
             inverse = 1 / (values[:, None] + np.exp(p.log_noise[which]))  # (n, p)
             used, place = np.unique(p.transformation[which], return_inverse=True)
             turned = np.stack([vectors.T @ self.zs[g] for g in used])[place]  # (p, n, q)
             mean = np.matmul(along, turned * inverse.T[:, :, None])
             yield Group(which, mean, np.maximum(1.0 - ((along**2) @ inverse).T, 0.0))
 
-    def _spectrum(self, log_length: float) -> tuple[np.ndarray, np.ndarray]:
-        if log_length not in self._spectra:
+    def _spectrum(self, log_length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        key = log_length.tobytes()
+        if key not in self._spectra:
             found = self.process.spectrum(log_length)
             if (len(self._spectra) + 1) * found[1].size > KEPT:
                 return found
-            self._spectra[log_length] = found
-        return self._spectra[log_length]
+            self._spectra[key] = found
+        return self._spectra[key]

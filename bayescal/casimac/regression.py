@@ -16,6 +16,7 @@ class RegressorPredictor:
     """Class probabilities from a regressor's means and standard deviations of the latents."""
 
     rows_at_a_time = ROWS
+    reads_features = True
 
     def __init__(self, regressor: Any, cases: np.ndarray, z: np.ndarray, spread: float, vertices: np.ndarray) -> None:
         self.spread, self.vertices = spread, vertices

@@ -19,6 +19,9 @@ class CASIMACPriors(Priors):
     ----------
     length_scale_log_sd : float, default=1.0
         Standard deviation of the log of the length-scale; positive.
+    feature_log_sd : float, default=0.5
+        With ``length_scales="each"``, standard deviation of the log of a feature's length-scale about the shared one;
+        positive.
     noise_ratio_log_mean : float, default=log(0.1)
         Mean of the log of the noise's variance by the signal's.
     noise_ratio_log_sd : float, default=1.5
@@ -35,6 +38,7 @@ class CASIMACPriors(Priors):
     """
 
     length_scale_log_sd: float = setting(1.0, "log; a factor e about the median distance is one sd", positive=True)
+    feature_log_sd: float = setting(0.5, "log; of a feature's length-scale about the shared one", positive=True)
     noise_ratio_log_mean: float = setting(-2.3025850929940455, "log; latents are mostly signal: a tenth is noise")
     noise_ratio_log_sd: float = setting(1.5, "log; noise of 2 % and of 45 % of the signal are one sd", positive=True)
     signal_variance_shape: float = setting(2.0, "worth four observed latents", positive=True)
