@@ -30,6 +30,7 @@ REFERENCE = MODELS / "reference"
 # specifications of models that are not binary calibrators', and where their tests are
 ELSEWHERE = {
     "casimac": "test_casimac_model.py",
+    "casimac_generative": "test_casimac_generative_model.py",
     "confusion": "test_label_shift_models.py",
     "label_shift": "test_label_shift_models.py",
     "scaling": "test_scaling_model.py",
