@@ -6,38 +6,35 @@
 Both rest on the same posterior of the calibration curve q. The calibrated curve's mean is the diagonal by construction:
 what it shows is its band, how well the probabilities are known, and how far they reach. The points are the data alone:
 observed shares in bins with intervals of Jeffreys' prior, Beta(1/2, 1/2), whose end is 0 or 1 where the share is.
-Brown, Cai & DasGupta (2001), section 4.1.2.
+Brown, Cai & DasGupta (2001), section 4.1.2. The consistency band is the data's answer to another question: what would
+be seen if the forecast were calibrated (`bayescal.plots.consistency`).
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.container import ErrorbarContainer
 from matplotlib.legend_handler import HandlerTuple
-from scipy.special import betaincinv, expit, logit
+from scipy.special import betaincinv
 
 from bayescal.calibrators.base import Calibrator
 from bayescal.evaluation.assessment import Assessment
-from bayescal.plots import (
-    BLACK,
-    BLUE,
-    GREY,
-    VERMILLION,
-    axes_or_new,
-    class_name,
-    draw_band,
-    legend_place,
-    percent,
-    score_grid,
-    score_name,
-)
-from bayescal.validation import ParameterValueError, ScoreValueError, check_choice, check_count, check_fraction
+from bayescal.plots import BLACK, GREY, _short, axes_or_new, draw_band, legend_place, percent
+from bayescal.plots.consistency import Consistency, consistency_band
+from bayescal.plots.diagram import FORECASTS, Diagram, Series, diagram_of
+from bayescal.validation import ParameterValueError, check_choice, check_count, check_fraction
+
+Bins = int | Sequence[float] | np.ndarray | None
+Forecast = Calibrator | Assessment
 
 MOST_BINS = 10
 ROWS_PER_BIN = 10
+PANEL = 4.2  # inches, of each of several panels
 STRIP = 0.11  # height of each class's histogram, in units of the y axis
 BASE = -0.04 - STRIP  # where the histograms of both classes meet
 HISTOGRAM_BINS = 40
@@ -55,168 +52,237 @@ class ObservedShares:
 
 
 @dataclass(frozen=True)
-class _Series:
-    """One curve of the diagram."""
+class _Panel:
+    """What is drawn on one Axes."""
 
-    name: str
-    color: str
-    linestyle: str
-    marker: str
-    x: np.ndarray  # of the curve
-    stated: np.ndarray  # of the calibration rows
+    diagram: Diagram
+    shares: list[ObservedShares]  # of each series; empty where they are not drawn
+    corp: Consistency | None
 
 
-@dataclass(frozen=True)
-class _Diagram:
-    """What is drawn: a calibration curve, what it was learnt from, and names."""
-
-    series: list[_Series]
-    mean: np.ndarray  # of the curve
-    band: np.ndarray | None  # its lower and upper end
-    positive: np.ndarray  # of the calibration rows
-    weight: np.ndarray
-    of_class: tuple[str, ...]  # words for the cases of the negative and of the positive class
-    positive_name: str
-    x_label: str
-
-
+@overload
 def plot_reliability(
-    calibrator: Calibrator | Assessment,
+    calibrator: Forecast,
     *,
     which: str = "both",
     ci_prob: float = 0.9,
-    bins: int | Sequence[float] | None = None,
+    bins: Bins = None,
+    shares: bool = True,
+    consistency: bool = False,
     histogram: bool = True,
     ax: Axes | None = None,
-) -> Axes:
+) -> Axes: ...
+@overload
+def plot_reliability(
+    calibrator: Mapping[Any, Forecast],
+    *,
+    which: str = "both",
+    ci_prob: float = 0.9,
+    bins: Bins = None,
+    shares: bool = True,
+    consistency: bool = False,
+    histogram: bool = True,
+    ax: Sequence[Axes] | np.ndarray | None = None,
+) -> np.ndarray: ...
+def plot_reliability(
+    calibrator: Forecast | Mapping[Any, Forecast],
+    *,
+    which: str = "both",
+    ci_prob: float = 0.9,
+    bins: Bins = None,
+    shares: bool = True,
+    consistency: bool = False,
+    histogram: bool = True,
+    ax: Axes | Sequence[Axes] | np.ndarray | None = None,
+) -> Axes | np.ndarray:
     """Draw the reliability of the raw score and of the calibrated probability, with credible bands.
 
     Parameters
     ----------
-    calibrator : calibrator or Assessment
+    calibrator : calibrator, Assessment, or dict of them by name
         Fitted, with its calibration rows; a point estimate is drawn without bands. Or what `bayescal.assess` found: the
-        forecast is drawn as it came.
+        forecast is drawn as it came. Several are drawn side by side, one panel each under its name, with the same
+        axes: their bands would hide each other in one.
     which : {"both", "raw", "calibrated"}, default="both"
         The score as it came, the calibrated probability, or both. Raw scores (``score_kind="raw"``) state no
         probability: ``"both"`` then draws the calibrated one alone. An assessed forecast is the raw score, and has no
         calibrated one.
     ci_prob : float in (0, 1), default=0.9
-        Posterior probability of the bands (pointwise) and of the intervals of the observed shares.
+        Posterior probability of the bands (pointwise) and of the intervals of the observed shares; share of calibrated
+        forecasts in the consistency band (pointwise).
     bins : int or sequence of float, default=None
         Number of bins of about equal numbers of cases, equal probabilities kept together, or edges that rise from 0 to
         1, the left one belonging to its bin and 1 to the last; None takes up to 10 bins of 10 cases or more. Bins
         without a case are left out.
+    shares : bool, default=True
+        Whether to draw the shares observed in bins, with their Jeffreys intervals.
+    consistency : bool, default=False
+        Whether to draw the CORP curve of the score as it came (isotonic regression of the outcomes) and its consistency
+        band: where that curve would lie if the score were calibrated.
     histogram : bool, default=True
         Whether to draw the distribution of the score by class below the diagram: of the raw score if it is drawn, of
         the calibrated probability otherwise.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a new figure.
+    ax : matplotlib.axes.Axes, or as many of them as forecasts, default=None
+        Where to draw; None makes a new figure. With several, the legend is in the first Axes, or below all panels of a
+        new figure.
 
     Returns
     -------
-    matplotlib.axes.Axes
-        The Axes drawn on.
+    matplotlib.axes.Axes, or ndarray of them
+        The Axes drawn on; of a dict, an array with one for each forecast.
 
     Raises
     ------
     ScoreValueError
         If ``which="raw"`` is asked of raw scores, or the calibrator was fitted to several scores.
     ParameterValueError
-        If a setting is outside its domain, or the calibrated probability is asked of an assessment.
+        If a setting is outside its domain, the calibrated probability is asked of an assessment, the consistency band
+        of raw scores or of the calibrated probability alone, or there are not as many Axes as forecasts.
     NoPosteriorError
         If the calibrator was saved without its calibration rows.
+
+    Notes
+    -----
+    The credible band says where the calibration curve is, given these outcomes; the consistency band where the CORP
+    curve of a calibrated forecast would be, before any outcome was seen. A CORP curve that leaves the band speaks
+    against calibration; one that stays inside, with few cases, for little.
+
+    The consistency band is made of 1000 sets of outcomes drawn with the stated probabilities at the forecasts at hand,
+    with the same random numbers in every call. The calibrated probability has none: it was fitted to these outcomes,
+    and would lie too near to them.
 
     References
     ----------
     Brown, L., Cai, T. and DasGupta, A. (2001). Interval estimation for a binomial proportion. Statistical Science 16.
+
+    Bröcker, J. and Smith, L. (2007). Increasing the reliability of reliability diagrams. Weather and Forecasting 22,
+    651-661.
+
+    Dimitriadis, T., Gneiting, T. and Jordan, A. (2021). Stable reliability diagrams for probabilistic classifiers.
+    PNAS 118(8), e2016191118.
 
     Examples
     --------
     >>> import bayescal as bc
     >>> scores, y = [0.1, 0.2, 0.3, 0.4, 0.4, 0.6, 0.6, 0.7, 0.8, 0.9], [0, 0, 0, 1, 0, 1, 0, 1, 1, 1]
     >>> cal = bc.PlattCalibrator(inference="point").fit(scores, y)
-    >>> bc.plot_reliability(cal, which="raw").get_ylabel()
+    >>> bc.plot_reliability(cal, which="raw", consistency=True).get_ylabel()
     'observed frequency of class 1'
+    >>> other = bc.BetaCalibrator(inference="point").fit(scores, y)
+    >>> [ax.get_title() for ax in bc.plot_reliability({"Platt": cal, "beta": other})]
+    ['Platt', 'beta']
     """
     check_choice(which, ("both", "raw", "calibrated"), "which")
     ci_prob = check_fraction(ci_prob, "ci_prob")
-    if isinstance(calibrator, Assessment):
-        diagram = _of_assessment(calibrator, which, ci_prob)
-    else:
-        diagram = _of_calibrator(calibrator, which, ci_prob)
-    series, mean, band = diagram.series, diagram.mean, diagram.band
-    cut = _check_bins(bins, diagram.weight)
-    shares = [observed_shares(one.stated, diagram.positive, diagram.weight, cut, ci_prob) for one in series]
-
+    forecasts = calibrator if isinstance(calibrator, Mapping) else {"": calibrator}
+    panels = [_panel(diagram_of(one, which, ci_prob), bins, shares, consistency, ci_prob) for one in forecasts.values()]
+    if isinstance(calibrator, Mapping):
+        return _side_by_side(list(calibrator), panels, histogram, ci_prob, ax)
+    if not (ax is None or isinstance(ax, Axes)):
+        raise ParameterValueError(f"ax must be a matplotlib Axes where one forecast is drawn, got {type(ax).__name__}.")
     ax = axes_or_new(ax, (6, 6))
-    entries: dict[str, Any] = {
-        "perfect calibration": ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2)[0]
-    }
-    for one in series:
-        entries |= _draw_curve(ax, one, mean, band, ci_prob)
-    points = tuple(_draw_shares(ax, one, found) for one, found in zip(series, shares, strict=True))
-    entries[f"observed, {_cases(shares)} each,\n{percent(ci_prob)} Jeffreys interval"] = points
-    ticks = {0.2 * k: f"{0.2 * k:.1f}" for k in range(6)}
-    if histogram:
-        ticks |= _draw_histogram(ax, series[0].stated, diagram.positive, diagram.weight, diagram.of_class)
-    ax.set_yticks(list(ticks), list(ticks.values()))
-    ax.set_ylabel(f"observed frequency of {diagram.positive_name}")
-    ax.set_xlabel(diagram.x_label)
-    drawn_x = [one.x for one in series] * 2 + [found.x for found in shares] * 2
-    drawn_y = [edge for edge in ((mean, mean) if band is None else band) for _ in series]
-    drawn_y += [found.lower for found in shares] + [found.upper for found in shares]
-    _set_limits_and_legend(ax, entries, np.concatenate(drawn_x), np.concatenate(drawn_y), histogram)
+    entries = _draw(ax, panels[0], histogram, ci_prob, _cases(panels[0].shares))
+    _set_limits_and_legend(ax, entries, panels[0], histogram)
     return ax
 
 
-def _of_calibrator(calibrator: Calibrator, which: str, ci_prob: float) -> _Diagram:
-    """The raw score and the calibrated probability of a fit."""
-    calibrator._require_one_score("plot_reliability")
-    if calibrator.score_kind == "raw":
-        if which == "raw":
-            raise ScoreValueError(
-                "which='raw' compares the score with observed frequencies, and scores of score_kind='raw' state no "
-                "probability. Use which='calibrated'."
-            )
-        which = "calibrated"
-    rows = calibrator._require_rows()
-    used = rows.weight > 0
-    scores = rows.scores[used]
-    at = _grid(scores, calibrator.score_kind)
-    mean = calibrator.predict_proba(at)[:, 1]
-    band = None if calibrator._is_point else calibrator.predict_interval(at, ci_prob)[:, 1].T
-    series = []
-    if which != "calibrated":
-        x, stated = (expit(s) if calibrator.score_kind == "logit" else s for s in (at, scores))
-        series.append(_Series("raw score", VERMILLION, "--", "o", x, stated))
-    if which != "raw":
-        series.append(_Series("calibrated", BLUE, "-", "s", mean, calibrator.predict_proba(scores)[:, 1]))
-    of_class = tuple(f"of {class_name(label)}" for label in calibrator.classes_)
-    name = class_name(calibrator.classes_[1])
-    label = _x_label(which, name, score_name(calibrator))
-    return _Diagram(series, mean, band, rows.positive[used], rows.weight[used], of_class, name, label)
-
-
-def _of_assessment(assessment: Assessment, which: str, ci_prob: float) -> _Diagram:
-    """A forecast as it came."""
-    if which == "calibrated":
+def _panel(diagram: Diagram, bins: Bins, shares: bool, consistency: bool, ci_prob: float) -> _Panel:
+    """Compute what one Axes shows beside the curves."""
+    cut = _check_bins(bins, diagram.weight)
+    drawn = diagram.series if shares else []
+    found = [observed_shares(one.stated, diagram.positive, diagram.weight, cut, ci_prob) for one in drawn]
+    if not consistency:
+        return _Panel(diagram, found, None)
+    if diagram.raw is None:
         raise ParameterValueError(
-            "which='calibrated' needs a calibrator, and an assessment only judges the forecast as it came, got an "
-            "Assessment. Leave which out, or pass assessment.calibrator."
+            "consistency=True compares outcomes with the probabilities stated by the score as it came: use which='raw' "
+            "or 'both', with scores of score_kind 'proba' or 'logit'."
         )
-    stated, cases, events = assessment.stated, assessment.cases, assessment.events
-    at = score_grid(stated[0], stated[-1], np.repeat(stated, 2))
-    curve = assessment.curve_at(at, ci_prob)
-    band = np.stack([curve["lower"].to_numpy(), curve["upper"].to_numpy()])
-    weight = np.concatenate([cases - events, events])
-    used = weight > 1e-9 * cases.sum()  # what rounding leaves of cases minus events is no case
-    rows = np.concatenate([stated, stated])[used]
-    positive = np.repeat([0.0, 1.0], len(stated))[used]
-    name = class_name(assessment.positive)
-    series = [_Series("forecast", VERMILLION, "--", "o", at, rows)]
-    label = _x_label("both", name, "forecast")
-    of_class = "others", f"of {name}"
-    return _Diagram(series, curve["mean"].to_numpy(), band, positive, weight[used], of_class, name, label)
+    return _Panel(diagram, found, consistency_band(diagram.raw.stated, diagram.positive, diagram.weight, ci_prob))
+
+
+def _side_by_side(
+    names: list[Any],
+    panels: list[_Panel],
+    histogram: bool,
+    ci_prob: float,
+    ax: Axes | Sequence[Axes] | np.ndarray | None,
+) -> np.ndarray:
+    """Draw a panel for each forecast, all with the same limits and with one legend."""
+    if not panels:
+        raise ParameterValueError(f"plot_reliability draws {FORECASTS}, got a dict without any.")
+    axes = _new_axes(len(panels)) if ax is None else np.array(ax, dtype=object).reshape(-1)
+    if len(axes) != len(panels):
+        raise ParameterValueError(f"ax must hold an Axes for each of the {len(panels)} forecasts, got {len(axes)}.")
+    cases = _cases([found for panel in panels for found in panel.shares])
+    entries: dict[str, Any] = {}
+    for name, one, panel in zip(names, axes, panels, strict=True):
+        entries |= _draw(one, panel, histogram, ci_prob, cases)
+        one.set_title(_short(name, 30), fontsize="medium")
+    if ax is None:
+        for one in axes:
+            one.set(xlim=(-0.02, 1.02), ylim=(_floor(histogram), 1.02))
+        _legend(axes[0].figure, entries, loc="outside lower center", ncols=min(len(axes), 3))
+        _label_once(axes)
+    else:
+        _set_limits_and_legend(axes[0], entries, panels[0], histogram)
+        for one in axes[1:]:
+            one.set(xlim=axes[0].get_xlim(), ylim=axes[0].get_ylim())
+    return axes
+
+
+def _new_axes(count: int) -> np.ndarray:
+    """Axes of a new pyplot figure: up to three in a row, more in a square."""
+    from matplotlib import pyplot as plt
+
+    columns = count if count <= 3 else math.ceil(math.sqrt(count))
+    rows = math.ceil(count / columns)
+    size = (PANEL * columns, PANEL * rows + 0.8)
+    axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1].reshape(-1)
+    for spare in axes[count:]:
+        spare.remove()
+    return axes[:count]
+
+
+def _label_once(axes: np.ndarray) -> None:
+    """Keep the labels of the first column and of the last panel of each column, where all panels have the same."""
+    columns = axes[0].get_gridspec().ncols
+
+    def labels(ax: Axes) -> tuple[str, ...]:
+        return ax.get_xlabel(), ax.get_ylabel(), *(text.get_text() for text in ax.get_yticklabels())
+
+    if len({labels(ax) for ax in axes}) > 1:
+        return
+    for k, ax in enumerate(axes):
+        if k % columns:
+            ax.set_ylabel("")
+            ax.tick_params(labelleft=False)
+        if k + columns < len(axes):
+            ax.set_xlabel("")
+            ax.tick_params(labelbottom=False)
+
+
+def _draw(ax: Axes, panel: _Panel, histogram: bool, ci_prob: float, cases: str) -> dict[str, Any]:
+    """Draw all but limits and legend; returns the legend's entries."""
+    diagram = panel.diagram
+    entries: dict[str, Any] = {
+        "perfect calibration": ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2)[0]
+    }
+    if panel.corp is not None:
+        entries |= _draw_corp(ax, panel.corp, ci_prob)
+    for one in diagram.series:
+        entries |= _draw_curve(ax, one, diagram.mean, diagram.band, ci_prob)
+    if panel.shares:
+        points = tuple(_draw_shares(ax, one, found) for one, found in zip(diagram.series, panel.shares, strict=True))
+        entries[f"observed, {cases} each,\n{percent(ci_prob)} Jeffreys interval"] = points
+    ticks = {0.2 * k: f"{0.2 * k:.1f}" for k in range(6)}
+    if histogram:
+        stated = diagram.series[0].stated
+        ticks |= _draw_histogram(ax, stated, diagram.positive, diagram.weight, diagram.of_class)
+    ax.set_yticks(list(ticks), list(ticks.values()))
+    ax.set_ylabel(f"observed frequency of {diagram.positive_name}")
+    ax.set_xlabel(diagram.x_label)
+    return entries
 
 
 def observed_shares(
@@ -251,15 +317,6 @@ def observed_shares(
     )
 
 
-def _grid(scores: np.ndarray, score_kind: str) -> np.ndarray:
-    """Scores to draw at, within the range of the rows; log-odds are spread evenly as probabilities."""
-    low, high = scores.min(), scores.max()
-    if score_kind != "logit":
-        return score_grid(low, high, scores)
-    with np.errstate(divide="ignore"):
-        return np.clip(logit(score_grid(expit(low), expit(high), expit(scores))), low, high)
-
-
 def _check_bins(bins: Any, weight: np.ndarray) -> int | np.ndarray:
     """A number of bins, or their edges."""
     if bins is None:
@@ -275,7 +332,7 @@ def _check_bins(bins: Any, weight: np.ndarray) -> int | np.ndarray:
     return edges
 
 
-def _draw_curve(ax: Axes, one: _Series, mean: np.ndarray, band: np.ndarray | None, ci_prob: float) -> dict[str, Any]:
+def _draw_curve(ax: Axes, one: Series, mean: np.ndarray, band: np.ndarray | None, ci_prob: float) -> dict[str, Any]:
     """Draw a curve and its band; returns the legend's entry."""
     order = np.argsort(one.x, kind="stable")
     x = one.x[order]
@@ -286,7 +343,16 @@ def _draw_curve(ax: Axes, one: _Series, mean: np.ndarray, band: np.ndarray | Non
     return {f"{one.name}, {percent(ci_prob)} credible band": (patch, line)}
 
 
-def _draw_shares(ax: Axes, one: _Series, shares: ObservedShares) -> ErrorbarContainer:
+def _draw_corp(ax: Axes, corp: Consistency, ci_prob: float) -> dict[str, Any]:
+    """Draw the CORP curve and its band, hatched; returns the legend's entry."""
+    band = ax.fill_between(
+        corp.x, corp.lower, corp.upper, facecolor="none", edgecolor=to_rgba(GREY, 0.5), hatch="////", linewidth=0.0
+    )
+    (line,) = ax.plot(corp.x, corp.curve, color=BLACK, linewidth=1.0, label="CORP curve")
+    return {f"CORP curve, {percent(ci_prob)} consistency band": (band, line)}
+
+
+def _draw_shares(ax: Axes, one: Series, shares: ObservedShares) -> ErrorbarContainer:
     return ax.errorbar(
         shares.x,
         shares.share,
@@ -323,25 +389,34 @@ def _draw_histogram(
     return {BASE + (k - 0.5) * STRIP: f"{weight[positive == k].sum():g} {name}" for k, name in enumerate(of_class)}
 
 
-def _set_limits_and_legend(ax: Axes, entries: dict[str, Any], x: np.ndarray, y: np.ndarray, histogram: bool) -> None:
-    """Limits that leave room for a legend that covers none of the points (x, y), nor the diagonal."""
-    floor = BASE - STRIP - 0.02 if histogram else -0.02
-    lines = sum(1 + label.count("\n") for label in entries)
+def _floor(histogram: bool) -> float:
+    """Lower end of the y axis."""
+    return BASE - STRIP - 0.02 if histogram else -0.02
+
+
+def _set_limits_and_legend(ax: Axes, entries: dict[str, Any], panel: _Panel, histogram: bool) -> None:
+    """Limits that leave room for a legend that covers nothing of the panel, nor the diagonal."""
     diagonal = np.linspace(0, 1, 101)
-    corner, more = legend_place(
-        ax, np.concatenate([x, diagonal]), np.concatenate([y, diagonal]), lines, span=1.02 - floor
-    )
+    points = [(diagonal, diagonal)]
+    ends = [panel.diagram.mean] if panel.diagram.band is None else panel.diagram.band
+    points += [(one.x, end) for one in panel.diagram.series for end in ends]
+    points += [(found.x, end) for found in panel.shares for end in (found.lower, found.upper)]
+    if panel.corp is not None:
+        points += [(panel.corp.x, y) for y in (panel.corp.curve, panel.corp.lower, panel.corp.upper)]
+    x, y = (np.concatenate(parts) for parts in zip(*points, strict=True))
+    floor = _floor(histogram)
+    lines = sum(1 + label.count("\n") for label in entries)
+    corner, more = legend_place(ax, x, y, lines, span=1.02 - floor)
     top = 1.02 + more
     ax.set(xlim=(-0.02, 1.02), ylim=(floor, top))
-    ax.legend(
-        entries.values(),
-        entries.keys(),
-        loc=corner,
-        bbox_to_anchor=(0.01, 0.99) if corner == "upper left" else (0.99, (0.01 - floor) / (top - floor)),
-        borderaxespad=0.0,
-        fontsize="small",
-        handler_map={tuple: _Overlay()},
-    )
+    place = (0.01, 0.99) if corner == "upper left" else (0.99, (0.01 - floor) / (top - floor))
+    _legend(ax, entries, loc=corner, bbox_to_anchor=place, borderaxespad=0.0)
+
+
+def _legend(owner: Any, entries: dict[str, Any], **place: Any) -> None:
+    """Legend of an Axes or a figure."""
+    handlers = {tuple: _Overlay()}
+    owner.legend(entries.values(), entries.keys(), fontsize="small", handler_map=handlers, **place)
 
 
 class _Overlay(HandlerTuple):
@@ -354,12 +429,6 @@ class _Overlay(HandlerTuple):
 
 
 def _cases(drawn: list[ObservedShares]) -> str:
-    counts = np.concatenate([shares.cases for shares in drawn])
+    counts = np.concatenate([shares.cases for shares in drawn] or [np.zeros(1)])
     low, high = counts.min(), counts.max()
     return f"{low:g} cases" if low == high else f"{low:g}–{high:g} cases"
-
-
-def _x_label(which: str, positive_name: str, name: str) -> str:
-    if which == "raw":
-        return f"{name} (stated probability of {positive_name})"
-    return f"{'calibrated' if which == 'calibrated' else 'stated'} probability of {positive_name}"
