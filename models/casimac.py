@@ -46,7 +46,7 @@ Limits
       length_scale exp(feature_log_sd relative), relative ~ Normal(0, 1), gives each feature its own.
     - The probability is that of a new case's latent, noise included. It is not a rate of which labels are draws.
     - The generative alternative, a latent process with the cone as likelihood of the labels themselves, needs one
-      unknown for each case and latent axis: it is slow and has no place in the library yet.
+      unknown for each case and latent axis: `casimac_generative.py`, with what was measured. No class samples it.
 
 References
     Heese, R., Schmid, J., Walczak, M. and Bortz, M. (2023). Calibrated simplex-mapping classification. PLOS ONE 18.
