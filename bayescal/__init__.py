@@ -19,6 +19,7 @@ _PUBLIC = {
     "BetaCalibrator": "calibrators.beta",
     "IsotonicCalibrator": "calibrators.isotonic",
     "BernsteinCalibrator": "calibrators.bernstein",
+    "SplineCalibrator": "calibrators.spline",
     "CopulaCalibrator": "calibrators.copula",
     "MRMICCalibrator": "calibrators.mrmic",
     "StackedCalibrator": "calibrators.stacked",

@@ -26,6 +26,7 @@ __all__ = [  # noqa: F822 (see __getattr__)
     "IsotonicPriors",
     "NoBiasVectorPriors",
     "PlattPriors",
+    "SplinePriors",
     "TemperaturePriors",
     "VectorPriors",
 ]

@@ -62,6 +62,12 @@ CALIBRATORS = {
         "BernsteinSurfacePriors",
         columns="any",
     ),
+    "spline": Entry(
+        "SplineCalibrator",
+        "bayescal.calibrators.spline",
+        "smooth curve of any shape, which may fall",
+        "SplinePriors",
+    ),
     "copula": Entry(
         "CopulaCalibrator",
         "bayescal.calibrators.copula",

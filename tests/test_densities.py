@@ -1,7 +1,8 @@
 """The library's models against the specifications in `models/`: the same log density, prior and map, without MCMC.
 
 Platt and beta have the same free variables on both sides, and their log densities are compared whole; so are those of
-the Bernstein surface, whose field is linear in the library's. Isotonic and Bernstein sample the Dirichlet through other
+the Bernstein surface, whose field is linear in the library's, and of the spline, whose bends are a rotation of the
+library's. Isotonic and Bernstein sample the Dirichlet through other
 variables, so that the chain is shown link by link: the likelihoods agree as functions of the increments; the increments
 are normalised variables x = gamma exp(-boost / alpha); the density of x is that of Gamma(alpha, 1), which normalised is
 Dirichlet(alpha); and alpha is the specification's. The copula has its own tests in `test_copula.py`.
@@ -27,7 +28,7 @@ from bayescal.calibrators.surface import make_lattice
 from bayescal.registry import CALIBRATORS
 
 MODELS = Path(__file__).parents[1] / "models"
-NAMES = ("platt", "beta", "isotonic", "bernstein", "bernstein_surface")
+NAMES = ("platt", "beta", "isotonic", "bernstein", "spline", "bernstein_surface")
 SEVERAL = {"bernstein_surface": "bernstein"}  # specifications for several scores, and the calibrator's name
 DIRICHLET = ("isotonic", "bernstein")
 KINDS = ("proba", "logit", "raw")
@@ -64,7 +65,7 @@ def as_probability(scores: np.ndarray, name: str, kind: str) -> np.ndarray:
         return scores
     if kind == "logit":
         return expit(scores)
-    if name == "platt":
+    if name in ("platt", "spline"):
         return expit((scores - scores.mean()) / scores.std())
     return (stats.rankdata(scores, axis=0) - 0.5) / len(scores)
 
@@ -109,12 +110,24 @@ def compile_likelihood(model: pm.Model, of: str) -> Callable[[np.ndarray], float
     return pytensor.function([model[of]], pm.logp(y, model.rvs_to_values[y]).sum(), mode=RUN)
 
 
-def as_specified(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def as_specified(pair: Pair, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Points or draws of the library's variables in those of the specification."""
+    if "bends" in values:
+        return values | {"bends": values["bends"] @ rotation(pair)}
     if "field" not in values:
         return values
     deviation = values["field"] @ make_lattice((6, 6)).field.T
     return {key: value for key, value in values.items() if key != "field"} | {"deviation": deviation}
+
+
+def rotation(pair: Pair) -> np.ndarray:
+    """What turns bends ``(J,)`` of the library into those of the specification, ``(J, J)``."""
+    theirs = pair.plain["basis"].get_value()
+    features = pair.calibrator._features(pair.calibrator._coordinate(pair.scores, pair.job.scale), pair.job.scale)
+    turned, _, rank, _ = np.linalg.lstsq(theirs, features[:, 1:])
+    assert rank == features.shape[1] - 1
+    np.testing.assert_allclose(theirs @ turned, features[:, 1:], rtol=0, atol=1e-9)
+    return turned.T
 
 
 def differences(values: Sequence[Any]) -> np.ndarray:
@@ -122,21 +135,29 @@ def differences(values: Sequence[Any]) -> np.ndarray:
     return np.array(values[1:]) - values[0]
 
 
-# Platt, beta and the surface: the whole log density
+# Platt, beta, the spline and the surface: the whole log density
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["platt", "beta", "bernstein_surface"])
+@pytest.mark.parametrize("name", ["platt", "beta", "spline", "bernstein_surface"])
 def test_log_density_is_the_specifications(pairs: Callable[..., Pair], name: str, kind: str, random_seed: int) -> None:
     pair = pairs(name, kind, random_seed)
     start = pair.library.initial_point()
-    assert as_specified(start).keys() == pair.plain.initial_point().keys()
+    assert as_specified(pair, start).keys() == pair.plain.initial_point().keys()
     rng = np.random.default_rng(random_seed)
     points = [{key: rng.normal(size=np.shape(value)) for key, value in start.items()} for _ in range(POINTS)]
     library, plain = (model.compile_logp(mode=RUN) for model in (pair.library, pair.plain))
-    expected = differences([plain(as_specified(point)) for point in points])
+    expected = differences([plain(as_specified(pair, point)) for point in points])
     np.testing.assert_allclose(differences([library(point) for point in points]), expected, rtol=0, atol=TOLERANCE)
     assert np.ptp(expected) > 1.0  # the points tell densities apart
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bends_are_a_rotation_of_the_specifications(pairs: Callable[..., Pair], kind: str, random_seed: int) -> None:
+    # radial functions there, truncated powers here; both with the penalty's matrix made the identity
+    turned = rotation(pairs("spline", kind, random_seed))
+    assert turned.shape == (8, 8)
+    np.testing.assert_allclose(turned @ turned.T, np.eye(8), rtol=0, atol=1e-9)
 
 
 # Isotonic and Bernstein: likelihood and prior
@@ -252,7 +273,7 @@ def assert_mean(draws: np.ndarray, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["platt", "beta"])
+@pytest.mark.parametrize("name", ["platt", "beta", "spline"])
 def test_prior_draws_have_the_moments_of_the_prior(
     pairs: Callable[..., Pair], name: str, kind: str, random_seed: int
 ) -> None:
@@ -261,6 +282,14 @@ def test_prior_draws_have_the_moments_of_the_prior(
     prior = asdict(pair.job.priors)
     assert draws.keys() == {variable.name for variable in pair.plain.free_RVs}
     for parameter, values in draws.items():
+        if parameter == "bends":
+            assert_mean(values, 0.0)
+            assert_mean(values**2, 1.0)
+            continue
+        if parameter == "roughness":  # exponential: the mean is the standard deviation
+            assert_mean(values, prior["roughness_mean"])
+            assert_mean((values - prior["roughness_mean"]) ** 2, prior["roughness_mean"] ** 2)
+            continue
         log = f"{parameter}_log_mean" in prior
         key = f"{parameter}_log" if log else parameter
         values = np.log(values) if log else values
@@ -302,7 +331,7 @@ def test_map_is_the_specifications(pairs: Callable[..., Pair], name: str, kind: 
     log_odds = pair.calibrator._log_odds(features, draws)
     probability = compile_probability(pair.plain)
     variables = [variable.name for variable in pair.plain.free_RVs]
-    draws = as_specified(draws)
+    draws = as_specified(pair, draws)
     expected = np.array([probability(*(draws[variable][k] for variable in variables)) for k in range(POINTS)])
     np.testing.assert_allclose(expit(log_odds), expected, rtol=0, atol=1e-13)
     inside = (expected > 1e-4) & (expected < 1 - 1e-4)

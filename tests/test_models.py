@@ -344,6 +344,10 @@ def test_posterior_draws_go_through_the_specified_map(
         if "deviation" in model.named_vars:  # the library draws independent variables instead
             factor = make_lattice(tuple(fit._scale["degrees"])).field
             posterior["deviation"] = (("chain", "draw", "node"), posterior["field"].values @ factor.T)
+        if "bends" in model.named_vars:  # the library's are a rotation of them
+            theirs = fit._features(fit._coordinate(scores, fit._scale), fit._scale)[:, 1:]
+            turned = np.linalg.lstsq(model["basis"].get_value(), theirs)[0]
+            posterior["bends"] = (("chain", "draw", "bend"), posterior["bends"].values @ turned.T)
         posterior = posterior[[variable.name for variable in model.free_RVs]]
         expected = pm.compute_deterministics(posterior.isel(draw=slice(0, 50)), var_names=["q"], progressbar=False)["q"]
     found = fit.proba_draws(scores).isel(draw=slice(0, 50))[..., 1]

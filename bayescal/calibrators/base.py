@@ -212,7 +212,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         include_data : bool, default=True
             Whether scores and labels of the calibration rows go into the file. Without them the loaded calibrator
             predicts as before, but has no pointwise likelihood. The map itself may still hold scores of calibration
-            rows, without their labels: the knots of isotonic's PAV, and the ranks of raw scores.
+            rows, without their labels: the knots of isotonic's PAV and the spline's, and the ranks of raw scores.
         """
         from bayescal.calibrators.files import save
 
@@ -263,7 +263,8 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
         self, scores: Any, summary: Callable[[np.ndarray], np.ndarray], tolerance: float | None = TOLERANCE
     ) -> np.ndarray:
         values = self._check_new_scores(scores).values
-        return summarise_in_blocks(values, self._proba_draws, summary, None if self._is_point else tolerance)
+        exact = self._is_point or not self._rises
+        return summarise_in_blocks(values, self._proba_draws, summary, None if exact else tolerance)
 
     def _require_posterior(self, what: str) -> None:
         check_is_fitted(self, "classes_")
@@ -283,6 +284,11 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):
     @property
     def _is_point(self) -> bool:
         return False
+
+    @property
+    def _rises(self) -> bool:
+        """Whether the curve of one score is nondecreasing in every draw."""
+        return True
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_bayescal_version": __version__}

@@ -15,7 +15,7 @@ from bayescal.calibrators.scale import PROBA_CLIP
 if TYPE_CHECKING:
     from bayescal.calibrators.binary import BinaryCalibrator
 
-READ_LOG_ODDS = ("platt", "beta")
+READ_LOG_ODDS = ("platt", "beta", "spline")
 FEW = 0.1  # share of the cases
 MOVED = 0.1  # probability
 

@@ -253,6 +253,10 @@ class StackedCalibrator(Calibrator):
     def _draw_shape(self) -> tuple[int, int]:
         return self._member_of_draw.shape
 
+    @property
+    def _rises(self) -> bool:
+        return all(member._rises for member in self.members_.values())
+
     def _proba_draws(self, scores: np.ndarray) -> np.ndarray:
         chosen = self._member_of_draw.reshape(-1)
         p = np.empty((len(chosen), len(scores)))

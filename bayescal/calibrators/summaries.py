@@ -34,9 +34,9 @@ def summarise_in_blocks(
 
     Equal rows are computed once. Beyond `EXACT_LIMIT` distinct scores of one classifier, gaps between computed ones
     are halved until no row of the summary changes by more than `tolerance` across a gap, and filled by straight lines.
-    Every draw is nondecreasing in the score, and so are means, quantiles and shares of draws above a threshold: lines
+    Where every draw is nondecreasing in the score, so are means, quantiles and shares of draws above a threshold: lines
     between the ends of a gap are off by less than `tolerance`, and not at all where it is 0. None computes every
-    distinct score, and so it is for several classifiers.
+    distinct score, for curves that may fall, and so it is for several classifiers.
     """
     distinct, inverse = distinct_rows(scores)
     if tolerance is None or len(distinct) <= EXACT_LIMIT or distinct.ndim == 2:

@@ -34,8 +34,8 @@ def assess(
     sample_weight : array-like of shape (n,), >= 0, default=None
         How many cases each row stands for; None: one.
     curve : str, default="auto"
-        Model of the calibration curve, a calibrator of one score by its name: ``"auto"`` averages
-        ``"platt"``, a line in log-odds, and ``"bernstein"``, smooth and of any rising shape.
+        Model of the calibration curve, a calibrator of one score by its name: ``"auto"`` averages ``"platt"``, a
+        line in log-odds, and ``"bernstein"``, smooth and of any rising shape; ``"spline"`` may fall.
     ci_prob : float in (0, 1), default=0.9
         Posterior probability of the intervals.
     pos_label : label, default=None
@@ -83,7 +83,8 @@ def assess(
     the cases or of the range of log-odds in a group; that moved ICI, slope and the parts of the Brier score by less
     than 0.002 in tests, E50 and E90 by less than 0.01.
 
-    All curves rise. ``monotonicity_p_value`` finds a forecast that ranks cases wrongly; its ICI is then too small.
+    All curves but ``"spline"`` rise. ``monotonicity_p_value`` finds a forecast that ranks cases wrongly; its ICI is
+    then too small.
 
     References
     ----------

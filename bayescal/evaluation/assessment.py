@@ -228,11 +228,11 @@ def assess_probability(
         positive=read.positive,
         _chosen=chosen,
     )
-    if found.monotonicity_p_value < SURPRISING:
+    if calibrator._rises and found.monotonicity_p_value < SURPRISING:
         notes.warn(
             "the outcomes contradict a calibration curve that rises with the forecast (posterior predictive p-value "
             f"{found.monotonicity_p_value:.2g}): higher probabilities were followed by fewer positive cases somewhere, "
-            "and ICI, E50, E90 and Emax are too small. Look at the observed shares in plot_reliability.",
+            'and ICI, E50, E90 and Emax are too small. Assess with curve="spline", which may fall.',
             CalibrationWarning,
         )
     return found

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 THRESHOLD = 0.05
-GIVEN_OTHERS = ("gamma", "boost", "field", "scale_raw", "bias_raw")  # have a prior given other parameters
+GIVEN_OTHERS = ("gamma", "boost", "field", "scale_raw", "bias_raw", "bends")  # have a prior given other parameters
 NOT_SHOWN = (*GIVEN_OTHERS, "increments", "sticks", "coefficients", "levels")  # the map in other coordinates
 QUANTILES = (0.1, 0.5, 0.9)  # of the rows, by their probability
 BLOCK = 512

@@ -22,7 +22,7 @@ import numpy as np
 import pymc as pm
 
 HERE = Path(__file__).parent
-NAMES = ("platt", "beta", "isotonic", "bernstein", "bernstein_surface", "copula", "scaling")
+NAMES = ("platt", "beta", "isotonic", "bernstein", "spline", "bernstein_surface", "copula", "scaling")
 OF_TWO = ("bernstein_surface", "copula")  # models of two scores
 OF_CLASSES = ("scaling",)  # models of three classes: q and s are those of the first, the others share what is left
 DATA = {"scaling": "three_classes"}  # for plain NUTS, where it is not Niamey

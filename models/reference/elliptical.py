@@ -1,9 +1,13 @@
-"""Posterior summaries of the Bernstein surface by elliptical slice sampling: NumPy only, no PyMC.
+"""Posterior summaries of the Bernstein surface and of the spline by elliptical slice sampling: no PyMC.
 
-Every parameter of the model is a function of independent standard normal variables w:
+Every parameter of a model is a function of independent standard normal variables w. Of the surface
 
     intercept = mean + sd w_0,      slope_m = sd |w_m|,      interaction = sd w_(M+1),      roughness = sd |w_(M+2)|,
     deviation = L (w_(M+3), ...),   L L' the correlation of the deviations
+
+and of the spline
+
+    intercept = mean + sd w_0,      slope = mean + sd w_1,   roughness = -mean log Phi(w_2),     bends = (w_3, ...)
 
 So the posterior of w is a standard normal density times a power of the likelihood, for which an update needs no step
 size and no gradient: draw another standard normal vector v and a threshold below the likelihood of w, and shrink an
@@ -18,9 +22,12 @@ from typing import Any, NamedTuple
 
 import gibbs
 import numpy as np
+from scipy.special import log_ndtr
 
 CHAINS, WARMUP, KEPT = gibbs.CHAINS, 300, 1500
 IMPORTANCE_DRAWS, CHUNK = 3_000_000, 20_000
+UPDATES = {"bernstein_surface": 1, "spline": 2}
+LINE = ("intercept", "slope")  # of the spline
 
 
 class Surface(NamedTuple):
@@ -122,6 +129,66 @@ def functionals(w: np.ndarray, model: Surface) -> np.ndarray:
     return np.column_stack([intercept, np.log(roughness), (model.at @ coefficients(w, model)[0]).T])
 
 
+class Spline(NamedTuple):
+    """Columns 1, x and the bends, at the cases (signed by their labels) and at the scores to summarise; the prior."""
+
+    signed: np.ndarray  # (n, 2 + J), times 1 for a positive case and -1 for a negative one
+    at: np.ndarray  # (m, 2 + J)
+    arguments: dict[str, Any]
+
+    @property
+    def size(self) -> int:
+        """How many standard normal variables there are."""
+        return 1 + self.at.shape[1]
+
+
+def spline(scores: np.ndarray, y: np.ndarray, at: np.ndarray, arguments: dict[str, Any]) -> Spline:
+    """The model of `spline.py`, in the radial functions abs(x - knot)^3 instead of its truncated ones.
+
+    Combinations c of them with sum c = 0 and sum c knot = 0 are linear beyond the knots, and have the roughness
+    c' E c with E = abs(knot - knot)^3 / 12. Bends that differ by a rotation have the same prior.
+    """
+    x, new = (np.log(s / (1 - s)) for s in (np.clip(scores, 1e-6, 1 - 1e-6), np.clip(at, 1e-6, 1 - 1e-6)))
+    distinct = np.unique(x)
+    knots = np.quantile(distinct, np.linspace(0.05, 0.95, min(10, len(distinct))))
+
+    def radial(u: np.ndarray) -> np.ndarray:
+        return np.abs(u[:, None] - knots) ** 3 / 12
+
+    def straight(u: np.ndarray) -> np.ndarray:
+        return np.column_stack([np.ones(len(u)), u])
+
+    free = np.linalg.svd(straight(knots))[0][:, 2:]
+    variance, directions = np.linalg.eigh(free.T @ radial(knots) @ free)
+    combined = free @ directions / np.sqrt(variance)
+    line = np.linalg.lstsq(straight(x), radial(x) @ combined)[0]
+    size = np.sqrt((((radial(knots) @ combined) - straight(knots) @ line) ** 2).sum(axis=1).mean())
+
+    def columns(u: np.ndarray) -> np.ndarray:
+        return np.column_stack([straight(u), (radial(u) @ combined - straight(u) @ line) / size])
+
+    return Spline(np.where(y > 0, 1.0, -1.0)[:, None] * columns(x), columns(new), arguments)
+
+
+def spline_coefficients(w: np.ndarray, model: Spline) -> np.ndarray:
+    """Intercept, slope and roughness times the bends, ``(k, 2 + J)``."""
+    given = model.arguments
+    line = np.column_stack([given[f"{name}_mean"] + given[f"{name}_sd"] * w[:, i] for i, name in enumerate(LINE)])
+    return np.column_stack([line, -given["roughness_mean"] * log_ndtr(w[:, 2:3]) * w[:, 3:]])
+
+
+def spline_log_likelihood(w: np.ndarray, model: Spline) -> np.ndarray:
+    """Of all cases, ``(k,)``."""
+    return -np.logaddexp(0.0, -spline_coefficients(w, model) @ model.signed.T).sum(axis=1)
+
+
+def spline_functionals(w: np.ndarray, model: Spline) -> np.ndarray:
+    """Intercept, slope, log roughness, and q at the scores to summarise, ``(k, 3 + m)``."""
+    found = spline_coefficients(w, model)
+    q = 1 / (1 + np.exp(-found @ model.at.T))
+    return np.column_stack([found[:, :2], np.log(-model.arguments["roughness_mean"] * log_ndtr(w[:, 2])), q])
+
+
 def update(
     rng: np.random.Generator, w: np.ndarray, value: np.ndarray, model: Any, log_likelihood: Callable = log_likelihood
 ) -> None:
@@ -146,13 +213,19 @@ def slices(
     model: Any,
     log_likelihood: Callable = log_likelihood,
     functionals: Callable = functionals,
+    *,
+    updates: int = 1,
 ) -> np.ndarray:
-    """Kept draws of the functionals, ``(KEPT, CHAINS, functional)``, of this model or another of standard normals."""
+    """Kept draws of the functionals, ``(KEPT, CHAINS, functional)``, of this model or another of standard normals.
+
+    A sweep is so many updates.
+    """
     w = rng.normal(size=(CHAINS, model.size))
     value = log_likelihood(w, model)
     kept = np.empty((KEPT, *functionals(w, model).shape))
     for sweep in range(WARMUP + KEPT):
-        update(rng, w, value, model, log_likelihood)
+        for _ in range(updates):
+            update(rng, w, value, model, log_likelihood)
         if sweep >= WARMUP:
             kept[sweep - WARMUP] = functionals(w, model)
     return kept
@@ -177,9 +250,13 @@ def reference(
     name: str, scores: np.ndarray, y: np.ndarray, at: np.ndarray, arguments: dict[str, Any]
 ) -> tuple[dict[str, gibbs.Summary], gibbs.Summary]:
     """Summaries of every functional with their standard errors, and what the acceptance rule found."""
-    model = {"bernstein_surface": surface}[name](scores, y, at, arguments)
     rng = np.random.default_rng(gibbs.SEED)
-    draws = slices(rng, model)
-    accepted = gibbs.check(draws, importance(rng, model))
-    labels = ("intercept", "log(roughness)", *(f"q({', '.join(f'{t:g}' for t in s)})" for s in at))
+    if name == "spline":
+        functions = (spline(scores, y, at, arguments), spline_log_likelihood, spline_functionals)
+        labels = (*LINE, "log(roughness)", *(f"q({s:g})" for s in at))
+    else:
+        functions = (surface(scores, y, at, arguments), log_likelihood, functionals)
+        labels = ("intercept", "log(roughness)", *(f"q({', '.join(f'{t:g}' for t in s)})" for s in at))
+    draws = slices(rng, *functions, updates=UPDATES[name])
+    accepted = gibbs.check(draws, importance(rng, *functions))
     return gibbs.tabulate(labels, draws), accepted

@@ -1,6 +1,6 @@
 """Make the reference posteriors: one file for each data set, with the data, and for each model how it was made.
 
-    uv run python models/reference/make_reference.py                     # all, about 9 minutes on one core
+    uv run python models/reference/make_reference.py                     # all, about 12 minutes on one core
     uv run python models/reference/make_reference.py platt beta          # some models; the others stay as they are
 
 Data and keyword arguments come from one place each: Niamey from the file that the package ships, the synthetic sets
@@ -31,6 +31,7 @@ METHODS = {
     "beta": quadrature,
     "isotonic": gibbs,
     "bernstein": gibbs,
+    "spline": elliptical,
     "bernstein_surface": elliptical,
 }
 OF_TWO = ("bernstein_surface",)  # models of two scores

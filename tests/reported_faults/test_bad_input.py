@@ -27,13 +27,13 @@ def columns(scores: Any, n_scores: int) -> np.ndarray:
 
 
 def is_an_answer(cal: Calibrator, n_scores: int) -> None:
-    """Probabilities that rise with the score, and intervals around them that are neither points nor everything."""
+    """Probabilities that rise with the score where they must, with intervals that are neither points nor everything."""
     table = cal.predict_table(columns(GRID, n_scores))
     assert np.isfinite(table).all(axis=None)
     assert ((table["lower"] >= 0) & (table["upper"] <= 1)).all()
     assert ((table["mean"] > 0) & (table["mean"] < 1))[1:-1].all()
-    with_copula = cal._name == "copula" or (cal._name == "auto" and n_scores > 1)  # whose probabilities can fall
-    assert with_copula or np.diff(table["mean"]).min() >= -1e-14
+    can_fall = cal._name in ("copula", "spline") or (cal._name == "auto" and n_scores > 1)  # with a copula in it
+    assert can_fall or np.diff(table["mean"]).min() >= -1e-14
     width = (table["upper"] - table["lower"]).to_numpy()
     assert (width[1:-1] > 0).all()  # at scores of 0 and 1 a steep curve reaches 0 and 1 to the last digit
     assert width.max() > 0.02
