@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 # Before anything imports matplotlib, and in the environment, so that command lines run as subprocesses
 # draw without a display too.
@@ -12,6 +13,9 @@ os.environ["MPLBACKEND"] = "Agg"
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadFileScheduling
 
 SEEDS_VARIABLE = "BAYESCAL_TEST_SEEDS"
 DEFAULT_SEEDS = "42"
@@ -43,12 +47,16 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if is_other else None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file on one worker, and those of `contract/`, which share fits and counts, all on one."""
-    for item in items:
-        folder = item.path.parent.name
-        item.add_marker(pytest.mark.xdist_group("contract" if folder == "contract" else str(item.path)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadFileScheduling":
+    """Keep the tests of a file in one process, and those of `contract/`, which share fits and counts, all in one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrContract(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "contract" if nodeid.startswith("tests/contract/") else super()._split_scope(nodeid)
+
+    return ByFileOrContract(config, log)
 
 
 def pytest_report_header() -> str:
