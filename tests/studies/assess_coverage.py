@@ -2,10 +2,12 @@
 
 Forecasts p from a beta law, outcomes with probability q(p): one calibrated forecast and four that are not. For every
 forecast, size and repeat a data set is assessed, and each measure's interval is compared with the measure of the
-population, which is computed from 20,000 quantiles of the law. Beside it stands a percentile bootstrap of the point
-estimate of the same measure (`bayescal.metrics`), which is what other packages offer.
+population, which is computed from 20,000 quantiles of the law. Beside it stand three bootstraps: percentiles of the
+point estimate of the same measure (`bayescal.metrics`); `probcal.metrics.evaluate`, whose intervals are of 95 % always;
+and the expected calibration error of `uncertainty-calibration` (15 equal-mass bins), compared with the true ICI.
 
-    python tests/studies/assess_coverage.py --set judge --cache <folder> --jobs 2 --out tests/studies/results/assess
+    uv run --group studies python tests/studies/assess_coverage.py --set judge --cache <folder> --jobs 2 \
+        --out tests/studies/results/assess
 
 The prior's factor of `assess` was chosen on the forecasts of `design`; those of `judge` have other curves and another
 law. Each data set is a few rows of the cache, written when it is done and not done twice.
@@ -29,7 +31,7 @@ from scipy.stats import beta
 
 SIZES = (60, 200, 1000)
 LEVEL = 0.9
-BOOTSTRAPS = 200
+BOOTSTRAPS = 100
 INTERIOR = ("slope", "intercept", "in_the_large", "bias", "brier", "discrimination", "uncertainty", "log_loss")
 DISTANCES = ("ici", "e50", "e90", "emax", "miscalibration")  # of a calibrated forecast these lie on their edge
 
@@ -103,6 +105,28 @@ def bootstrap(y: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> dict[st
     return {name: tuple(np.quantile(found, ends)) for name, found in values.items()}
 
 
+def probcal_intervals(y: np.ndarray, p: np.ndarray, seed: int) -> dict[str, tuple[float, float]]:
+    """What probcal says: percentiles 2.5 and 97.5, classes resampled apart."""
+    from probcal.metrics import evaluate
+
+    names = ("brier", "ici", "e50", "e90", "emax", "intercept", "slope")
+    found = evaluate(y, p, n_boot=BOOTSTRAPS, random_state=seed, metrics=names)
+    ours = {"intercept": "in_the_large"}  # its intercept has the log-odds as offset
+    return {
+        ours.get(name, name): (float(low), float(high))
+        for name, low, high in zip(found.names, found.ci_low, found.ci_high, strict=True)
+    }
+
+
+def uncertainty_calibration_intervals(y: np.ndarray, p: np.ndarray, seed: int) -> dict[str, tuple[float, float]]:
+    """What uncertainty-calibration says: a basic bootstrap; `alpha` is in percent, whatever its default suggests."""
+    import calibration
+
+    np.random.seed(seed)  # noqa: NPY002  # the state it draws from
+    low, _, high = calibration.get_calibration_error_uncertainties(p, y, p=1, alpha=100 * (1 - LEVEL))
+    return {"ici": (float(low), float(high))}
+
+
 def study(of: str, curve: str, n: int, repeat: int, first_seed: int) -> list[dict[str, object]]:
     """One data set: a row for each measure and method."""
     import bayescal as bc
@@ -114,7 +138,11 @@ def study(of: str, curve: str, n: int, repeat: int, first_seed: int) -> list[dic
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few cases, and of draws below the gate: counted below
         found = bc.assess(y, p, pos_label=1, ci_prob=LEVEL, random_state=repeat, cores=1, progressbar=False)
-        intervals = bootstrap(y, p, rng)
+        others = {
+            "bootstrap": bootstrap(y, p, rng),
+            "probcal, 95 %": probcal_intervals(y, p, repeat),
+            "uncertainty-calibration": uncertainty_calibration_intervals(y, p, repeat),
+        }
     shared = {"set": of, "curve": curve, "n": n, "repeat": repeat}
     verdict = found.calibrator.diagnostics_.attrs["verdict"]
     rows: list[dict[str, object]] = []
@@ -133,18 +161,11 @@ def study(of: str, curve: str, n: int, repeat: int, first_seed: int) -> list[dic
                 "p_rise": found.monotonicity_p_value,
             }
         )
-        if name in intervals:
-            low, high = intervals[str(name)]
+    for method, intervals in others.items():
+        for name, (low, high) in intervals.items():
+            held = bool(low <= true[name] <= high)
             rows.append(
-                {
-                    **shared,
-                    "method": "bootstrap",
-                    "measure": name,
-                    "truth": true[str(name)],
-                    "mean": row["estimate"],
-                    "held": bool(low <= true[str(name)] <= high),
-                    "width": high - low,
-                }
+                {**shared, "method": method, "measure": name, "truth": true[name], "held": held, "width": high - low}
             )
     return rows
 
