@@ -64,12 +64,11 @@ def bootstrap(y: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> np.ndar
     def estimates(y: np.ndarray, p: np.ndarray) -> list[float]:
         return [
             *metrics.calibration_distances(y, p),
-            *metrics.corp_decomposition(y, p),
+            *metrics.corp_decomposition(y, p),  # the Brier score and its parts
             float(np.mean(y - p)),
             metrics.calibration_slope(y, p),
             metrics.calibration_intercept(y, p),
             metrics.calibration_in_the_large(y, p),
-            metrics.brier_score(y, p),
             metrics.log_loss(y, p),
         ]
 
