@@ -31,6 +31,7 @@ _PUBLIC = {
     "load": "calibrators.files",
     "LabelShiftAdapter": "label_shift.adapter",
     "CASIMACClassifier": "casimac.classifier",
+    "GenerativeCASIMACClassifier": "casimac.generative_classifier",
     "miscalibration": "evaluation.miscalibration",
     "assess": "evaluation.assess",
     "compare": "evaluation.compare",

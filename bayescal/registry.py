@@ -126,6 +126,7 @@ RESTORERS = {
     "calibrator": "bayescal.calibrators.files",
     "label-shift": "bayescal.label_shift.files",
     "casimac": "bayescal.casimac.files",
+    "casimac-generative": "bayescal.casimac.generative_files",
 }
 
 

@@ -85,11 +85,11 @@ def load(path: Any) -> Any:
     Parameters
     ----------
     path : path-like
-        A file written by the ``save`` of a calibrator, of a `LabelShiftAdapter` or of a `CASIMACClassifier`.
+        A file written by the ``save`` of a calibrator, of a `LabelShiftAdapter` or of a CASIMAC classifier.
 
     Returns
     -------
-    calibrator, LabelShiftAdapter or CASIMACClassifier
+    calibrator, LabelShiftAdapter, CASIMACClassifier or GenerativeCASIMACClassifier
         Fitted, of the class that was saved; predictions are bit-identical.
 
     Raises

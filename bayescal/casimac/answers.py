@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """What a classifier offers once its ``fit`` has set ``classes_``, ``vertices_`` and ``_fit``."""
+class LatentAnswers(ClassifierMixin, BaseEstimator):
+    """What a classifier on latents offers once its ``fit`` has set ``classes_``, ``vertices_`` and ``_fit``."""
 
     classes_: np.ndarray
     vertices_: np.ndarray
-    _fit: Fit
+    _fit: Any  # with ``space``, ``predictor``, ``posterior`` and ``kept``
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class.
@@ -114,7 +114,10 @@ class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._labelled(draws, "class", self.classes_, "proba")
 
     def latent(self, X: Any) -> "xr.DataArray":
-        """Posterior draws of the latent process, in units of the root mean square of the training latents.
+        """Posterior draws of the latent process.
+
+        They are in units of the root mean square of the training latents (`CASIMACClassifier`) or of
+        the noise's standard deviation (`GenerativeCASIMACClassifier`).
 
         Parameters
         ----------
@@ -139,7 +142,10 @@ class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._labelled(draws, "latent", np.arange(draws.shape[1]), "latent")
 
     def predict_latent(self, X: Any) -> np.ndarray:
-        """Mean of the latent process, in units of the root mean square of the training latents.
+        """Mean of the latent process.
+
+        It is in units of the root mean square of the training latents (`CASIMACClassifier`) or of
+        the noise's standard deviation (`GenerativeCASIMACClassifier`).
 
         Parameters
         ----------
@@ -149,40 +155,9 @@ class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (m, C - 1)
-            Averaged over transformations and hyperparameters.
+            Averaged over all that the posterior draws.
         """
         return self._by_blocks(X, lambda block: self._fit.predictor.mean_latent(block))
-
-    def transform(self, X: Any) -> np.ndarray:
-        """The latents: f of training cases, and the mean of the process at other rows, in the units of f.
-
-        f is the training-data transformation, eq. 14 of the paper, by the heaviest of ``transformations_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Features. A row that equals a training case in every feature is that case, of several such the first.
-
-        Returns
-        -------
-        ndarray of shape (m, C - 1)
-            One row for each row of X.
-        """
-        check_is_fitted(self, "classes_")
-        rows = read_rows(self, self._fit.space, X)
-        f = latents(self._fit.neighbours, self._fit.pull, self.vertices_)
-        if len(rows) == len(f) and _same(rows, self._fit.space.cases):
-            return f
-        known = {_key(row): i for i, row in reversed(list(enumerate(self._fit.space.cases)))}
-        places = np.array([known.get(_key(row), -1) for row in rows], dtype=int)
-        z = f[places]
-        if (others := places < 0).any():
-            at = np.flatnonzero(others)
-            new = rows[others] if isinstance(rows, np.ndarray) else [rows[i] for i in at]
-            z[others] = self._at_rows(new, lambda block: self._fit.predictor.mean_latent(block)) * np.sqrt(
-                (f**2).mean()
-            )
-        return z
 
     def compress(self, z: Any) -> np.ndarray:
         """Map latents one to one into the inside of the simplex, every cone onto its part of it.
@@ -215,21 +190,6 @@ class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._on_latents(points, simplex.decompress)
 
     @property
-    def transformations_(self) -> pd.DataFrame:
-        """Transformations in the average, heaviest first."""
-        check_is_fitted(self, "classes_")
-        if self._fit.chosen is None:
-            return pd.DataFrame([{**describe(self._fit.pull), "spread": self._fit.predictor.spread, "weight": 1.0}])
-        chosen = self._fit.chosen
-        weight = chosen.weight.sum(axis=1)
-        table = pd.DataFrame([describe(pull) for pull in chosen.pulls])
-        table["spread"] = chosen.weight @ chosen.spreads / weight
-        table["weight"] = weight
-        table = table.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
-        table.attrs["loo_log_loss"] = chosen.loss
-        return table
-
-    @property
     def diagnostics_(self) -> pd.DataFrame:
         """R-hat and ESS by parameter; ``attrs`` holds divergences, e_bfmi, verdict, message, interpolation_error."""
         self._require_posterior("diagnostics_")
@@ -248,10 +208,11 @@ class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
     @cached_property
     def idata_(self) -> "xr.DataTree":
         """Posterior, draw statistics and data, as ArviZ reads them."""
-        from bayescal.casimac.datatree import build_datatree
-
         self._require_posterior("idata_")
-        return build_datatree(self)
+        return self._build_datatree()
+
+    def _build_datatree(self) -> "xr.DataTree":
+        raise NotImplementedError
 
     def _by_blocks(self, X: Any, at: Any) -> np.ndarray:
         check_is_fitted(self, "classes_")
@@ -265,7 +226,7 @@ class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
         return np.concatenate([at(self._fit.space.kernel_to_cases(block)) for block in blocks])
 
     def _refuse_large(self, X: Any, columns: int) -> None:
-        size = len(self._fit.predictor.parts.weight) * len(X) * columns
+        size = len(self._fit.predictor.parts) * len(X) * columns
         if size > DRAWS_LIMIT:
             raise ScoreValueError(
                 f"draws of {len(X)} rows would fill {8e-9 * size:.0f} GB. "
@@ -303,6 +264,63 @@ class CASIMACAnswers(ClassifierMixin, TransformerMixin, BaseEstimator):
         state = dict(super().__getstate__())
         state.pop("idata_", None)  # rebuilt from the draws
         return state
+
+
+class CASIMACAnswers(TransformerMixin, LatentAnswers):
+    """What a classifier offers beside that where the latents of training cases are computed from the labels."""
+
+    _fit: Fit
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The latents: f of training cases, and the mean of the process at other rows, in the units of f.
+
+        f is the training-data transformation, eq. 14 of the paper, by the heaviest of ``transformations_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Features. A row that equals a training case in every feature is that case, of several such the first.
+
+        Returns
+        -------
+        ndarray of shape (m, C - 1)
+            One row for each row of X.
+        """
+        check_is_fitted(self, "classes_")
+        rows = read_rows(self, self._fit.space, X)
+        f = latents(self._fit.neighbours, self._fit.pull, self.vertices_)
+        if len(rows) == len(f) and _same(rows, self._fit.space.cases):
+            return f
+        known = {_key(row): i for i, row in reversed(list(enumerate(self._fit.space.cases)))}
+        places = np.array([known.get(_key(row), -1) for row in rows], dtype=int)
+        z = f[places]
+        if (others := places < 0).any():
+            at = np.flatnonzero(others)
+            new = rows[others] if isinstance(rows, np.ndarray) else [rows[i] for i in at]
+            z[others] = self._at_rows(new, lambda block: self._fit.predictor.mean_latent(block)) * np.sqrt(
+                (f**2).mean()
+            )
+        return z
+
+    @property
+    def transformations_(self) -> pd.DataFrame:
+        """Transformations in the average, heaviest first."""
+        check_is_fitted(self, "classes_")
+        if self._fit.chosen is None:
+            return pd.DataFrame([{**describe(self._fit.pull), "spread": self._fit.predictor.spread, "weight": 1.0}])
+        chosen = self._fit.chosen
+        weight = chosen.weight.sum(axis=1)
+        table = pd.DataFrame([describe(pull) for pull in chosen.pulls])
+        table["spread"] = chosen.weight @ chosen.spreads / weight
+        table["weight"] = weight
+        table = table.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
+        table.attrs["loo_log_loss"] = chosen.loss
+        return table
+
+    def _build_datatree(self) -> "xr.DataTree":
+        from bayescal.casimac.datatree import build_datatree
+
+        return build_datatree(self)
 
 
 def _key(row: Any) -> Any:

@@ -73,6 +73,7 @@ class CASIMACClassifier(CASIMACAnswers):
 
     See Also
     --------
+    GenerativeCASIMACClassifier : Latents unknown, and labels saying no more than their cones.
     plot_simplex : Draw cases in the simplex of three or four classes.
 
     Notes

@@ -57,8 +57,28 @@ def cone_probabilities(mean: np.ndarray, sd: np.ndarray, vertices: np.ndarray) -
     if n == 2:
         upper = ndtr((a[:, 1] - a[:, 0]) / np.sqrt(2))
         return np.stack([ndtr((a[:, 0] - a[:, 1]) / np.sqrt(2)), upper], axis=1)
-    step = next(step for most, step in STEPS if n <= most)
-    return _integrate(np.ascontiguousarray(a), step, TABLE)
+    return _integrate(np.ascontiguousarray(a), integration_step(n), TABLE)
+
+
+def integration_step(n_classes: int) -> float:
+    """Distance of the integral's nodes."""
+    return next(step for most, step in STEPS if n_classes <= most)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def normal_at(x: float, table: np.ndarray) -> tuple[float, float]:
+    """Density of the normal law at x, and its distribution function at -abs(x)."""
+    place = (DEEPEST - abs(x)) * FINENESS
+    if not place > 0.0:
+        return 0.0, 0.0
+    k = min(int(place), len(table) - 2)
+    r = place - k
+    # cubic with values and slopes of the table at both ends
+    w0, w1 = r * r * (3.0 - 2.0 * r), r * (1.0 - r) * (1.0 - r) / FINENESS
+    w2 = r * r * (r - 1.0) / FINENESS
+    below = table[k, 0] + w0 * (table[k + 1, 0] - table[k, 0]) + w1 * table[k, 1] + w2 * table[k + 1, 1]
+    density = table[k, 1] + w0 * (table[k + 1, 1] - table[k, 1]) + w1 * table[k, 2] + w2 * table[k + 1, 2]
+    return density, below
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -67,7 +87,6 @@ def _integrate(a: np.ndarray, step: float, table: np.ndarray) -> np.ndarray:
     rows, n = a.shape
     out = np.zeros((rows, n))
     share, before, density = np.empty(n), np.empty(n), np.empty(n)
-    last = len(table) - 1
     for i in range(rows):
         lowest = 0.0
         for y in range(n):
@@ -79,18 +98,7 @@ def _integrate(a: np.ndarray, step: float, table: np.ndarray) -> np.ndarray:
             product = 1.0
             for y in range(n):  # of the classes before y ..
                 x = v - a[i, y]
-                place = (DEEPEST - abs(x)) * FINENESS
-                density[y], below = 0.0, 0.0
-                if place > 0.0:
-                    k = min(int(place), last - 1)
-                    r = place - k
-                    # cubic with values and slopes of the table at both ends
-                    w0, w1 = r * r * (3.0 - 2.0 * r), r * (1.0 - r) * (1.0 - r) / FINENESS
-                    w2 = r * r * (r - 1.0) / FINENESS
-                    below = table[k, 0] + w0 * (table[k + 1, 0] - table[k, 0]) + w1 * table[k, 1] + w2 * table[k + 1, 1]
-                    density[y] = (
-                        table[k, 1] + w0 * (table[k + 1, 1] - table[k, 1]) + w1 * table[k, 2] + w2 * table[k + 1, 2]
-                    )
+                density[y], below = normal_at(x, table)
                 share[y] = 1.0 - below if x > 0 else below
                 before[y] = product
                 product *= share[y]

@@ -1,4 +1,4 @@
-"""The DataTree of a fit, assembled when it is asked for."""
+"""The DataTrees of fits, assembled when they are asked for."""
 
 from typing import TYPE_CHECKING
 
@@ -7,10 +7,12 @@ import xarray as xr
 
 from bayescal import __version__
 from bayescal.calibrators.datatree import dataset
+from bayescal.casimac.cones import cone_probabilities
 from bayescal.casimac.transformations import describe
 
 if TYPE_CHECKING:
-    from bayescal.casimac.answers import CASIMACAnswers
+    from bayescal.casimac.answers import CASIMACAnswers, LatentAnswers
+    from bayescal.casimac.generative_classifier import GenerativeCASIMACClassifier
 
 
 def build_datatree(classifier: "CASIMACAnswers") -> xr.DataTree:
@@ -41,11 +43,38 @@ def build_datatree(classifier: "CASIMACAnswers") -> xr.DataTree:
             weight_dim_0="transformation", weight_dim_1="spread"
         ),
     }
-    tree = xr.DataTree.from_dict({f"/{name}": group for name, group in groups.items()})
+    return _assemble(groups, classifier, "casimac")
+
+
+def build_generative_datatree(classifier: "GenerativeCASIMACClassifier") -> xr.DataTree:
+    """Groups posterior, log_likelihood of labels given latents, sample_stats, observed_data (class numbers)."""
+    fit = classifier._fit
+    draws, codes = fit.posterior.draws, fit.codes
+    latent = draws["latent"]
+    chains, size, n, axes = latent.shape
+    given = cone_probabilities(latent.reshape(-1, axes), np.ones(chains * size * n), classifier.vertices_)
+    own = given[np.arange(len(given)), np.tile(codes, chains * size)].reshape(chains, size, n)
+    coords = {"chain": np.arange(chains), "draw": np.arange(size)}
+    cases = {"obs": np.arange(n)}
+    posterior = dataset({name: draws[name].copy() for name in ("length_scale", "amplitude")}, ("chain", "draw"), coords)
+    posterior["latent"] = xr.DataArray(
+        latent.copy(), dims=("chain", "draw", "obs", "latent_axis"), coords=cases | {"latent_axis": np.arange(axes)}
+    )
+    groups = {
+        "posterior": posterior,
+        "log_likelihood": dataset({"y": np.log(own)}, ("chain", "draw", "obs"), coords | cases),
+        "sample_stats": dataset(fit.posterior.sampled.statistics, ("chain", "draw"), coords).copy(deep=True),
+        "observed_data": dataset({"y": codes.copy()}, ("obs",), cases),
+    }
+    return _assemble(groups, classifier, "casimac-generative")
+
+
+def _assemble(groups: dict[str, xr.Dataset], classifier: "LatentAnswers", name: str) -> xr.DataTree:
+    tree = xr.DataTree.from_dict({f"/{group}": values for group, values in groups.items()})
     tree.attrs = {
         "inference_library": "bayescal",
         "inference_library_version": __version__,
-        "calibrator": "casimac",
+        "calibrator": name,
         "classes": [str(label) for label in classifier.classes_],
     }
     return tree

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayescal.calibrators.datatree import dataset
 from bayescal.calibrators.files import class_words, plain, write
+from bayescal.casimac.answers import LatentAnswers
 from bayescal.casimac.classifier import CASIMACClassifier
 from bayescal.casimac.features import FeatureProcess
 from bayescal.casimac.fitting import Posterior, Weighted
@@ -70,11 +71,7 @@ def restore(tree: "xr.DataTree") -> CASIMACClassifier:
     if not all(np.isfinite(array).all() for array in numbers):
         raise ValueError("numbers of the fit are not finite")
     clf = CASIMACClassifier(**state["parameters"])
-    clf.classes_ = np.array(state["classes"], dtype=np.dtype(state["classes_dtype"]))
-    clf.vertices_ = simplex_vertices(len(clf.classes_))
-    clf.n_features_in_ = int(state["n_features"])
-    if state["feature_names"]:
-        clf.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+    set_names(clf, state)
     cases, pieces = found["cases"], found["transformations"]
     space = Space(cases["scaled"], cases.get("mean"), cases.get("scale"), state["metric"], state["kernel"])
     pulls = [
@@ -87,10 +84,7 @@ def restore(tree: "xr.DataTree") -> CASIMACClassifier:
     )
     posterior, kept = None, None
     if "posterior" in found:
-        words = state["convergence"]
-        table = pd.DataFrame(words.pop("table")).rename_axis("parameter")
-        convergence = Convergence(table, **words)
-        drawn = Draws(found["posterior"], found["sample_stats"], convergence, state["sampler"])
+        drawn = Draws(found["posterior"], found["sample_stats"], convergence_of(state), state["sampler"])
         posterior = Posterior(found["posterior"], drawn, float(state["interpolation_error"]))
         kept = (len(found["posterior"]["spread"]), found["kept"]["kept"])
     process = process_of(space, CASIMACPriors(**state["priors"]), state.get("length_scales", "shared"))
@@ -122,13 +116,7 @@ def _arrays(fit: Fit) -> dict[str, dict[str, np.ndarray]]:
 def _state(classifier: CASIMACClassifier) -> dict[str, Any]:
     fit = classifier._fit
     assert fit.chosen is not None
-    words, dtype = class_words(fit.classes)
-    state = {
-        "parameters": {name: plain(value) for name, value in classifier.get_params(deep=False).items()},
-        "classes": words,
-        "classes_dtype": dtype,
-        "n_features": classifier.n_features_in_,
-        "feature_names": [str(name) for name in getattr(classifier, "feature_names_in_", [])],
+    state = names_of(classifier) | {
         "metric": fit.space.metric,
         "kernel": fit.space.kernel,
         "length_scales": "each" if isinstance(fit.predictor.process, FeatureProcess) else "shared",
@@ -136,9 +124,42 @@ def _state(classifier: CASIMACClassifier) -> dict[str, Any]:
         "loss": fit.chosen.loss,
         "priors": asdict(fit.predictor.process.priors),
     }
-    if fit.posterior is not None:
-        found = fit.posterior.sampled
-        state["convergence"] = vars(found.convergence) | {"table": found.convergence.table.to_dict()}
-        state["sampler"] = found.sampler
-        state["interpolation_error"] = fit.posterior.interpolation_error
-    return state
+    return state if fit.posterior is None else state | run_of(fit.posterior)
+
+
+def names_of(classifier: LatentAnswers) -> dict[str, Any]:
+    """Parameters, classes and features in words."""
+    words, dtype = class_words(classifier.classes_)
+    return {
+        "parameters": {name: plain(value) for name, value in classifier.get_params(deep=False).items()},
+        "classes": words,
+        "classes_dtype": dtype,
+        "n_features": classifier.n_features_in_,
+        "feature_names": [str(name) for name in getattr(classifier, "feature_names_in_", [])],
+    }
+
+
+def set_names(classifier: LatentAnswers, state: dict[str, Any]) -> None:
+    """What `names_of` holds of a fitted classifier."""
+    classifier.classes_ = np.array(state["classes"], dtype=np.dtype(state["classes_dtype"]))
+    classifier.vertices_ = simplex_vertices(len(classifier.classes_))
+    classifier.n_features_in_ = int(state["n_features"])
+    if state["feature_names"]:
+        classifier.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+
+
+def run_of(posterior: Any) -> dict[str, Any]:
+    """How the sampler fared, in words."""
+    found = posterior.sampled
+    return {
+        "convergence": vars(found.convergence) | {"table": found.convergence.table.to_dict()},
+        "sampler": found.sampler,
+        "interpolation_error": posterior.interpolation_error,
+    }
+
+
+def convergence_of(state: dict[str, Any]) -> Convergence:
+    """What `run_of` holds of the gate."""
+    words = dict(state["convergence"])
+    table = pd.DataFrame(words.pop("table")).rename_axis("parameter")
+    return Convergence(table, **words)

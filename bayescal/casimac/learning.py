@@ -73,7 +73,7 @@ def learn(settings: "CASIMACClassifier", X: Any, y: Any) -> tuple[Fit, list[str]
     posterior, kept = None, None
     if settings.inference == "nuts":
         rng = np.random.default_rng(int(seeds[1]))
-        posterior = fitting.draw_posterior(process, chosen, _sampler_settings(settings, int(seeds[0])), rng)
+        posterior = fitting.draw_posterior(process, chosen, sampler_settings(settings, int(seeds[0])), rng)
         parts, kept = fitting.posterior_parts(posterior, vertices.shape[1], rng)
     else:
         parts = fitting.point_parts(process, chosen)
@@ -110,7 +110,8 @@ def _check_length_scales(settings: "CASIMACClassifier") -> None:
         )
 
 
-def _sampler_settings(settings: "CASIMACClassifier", seed: int) -> SamplerSettings:
+def sampler_settings(settings: Any, seed: int) -> SamplerSettings:
+    """Sizes of the run, from an estimator's parameters of these names."""
     return SamplerSettings(
         draws=check_count(settings.draws, "draws"),
         tune=check_count(settings.tune, "tune"),

@@ -39,6 +39,9 @@ class Parts:
     spread: np.ndarray
     xi: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.weight)
+
 
 @dataclass(frozen=True)
 class Group:
@@ -91,7 +94,7 @@ class Predictor:
     def proba_draws(self, cross: np.ndarray) -> np.ndarray:
         """Draws ``(P, m, C)`` of the class probabilities given what the process leaves open."""
         p = self.parts
-        out = np.empty((len(p.weight), len(cross), len(self.vertices)))
+        out = np.empty((len(p), len(cross), len(self.vertices)))
         for i, at in self._process_draws(cross):
             sd = np.full(len(cross), p.spread[i] * np.sqrt(p.signal[i] * np.exp(p.log_noise[i])))
             out[i] = cone_probabilities(at, sd, self.vertices)
@@ -99,7 +102,7 @@ class Predictor:
 
     def latent_draws(self, cross: np.ndarray) -> np.ndarray:
         """Draws ``(P, m, q)`` of the process."""
-        out = np.empty((len(self.parts.weight), len(cross), self.zs.shape[2]))
+        out = np.empty((len(self.parts), len(cross), self.zs.shape[2]))
         for i, at in self._process_draws(cross):
             out[i] = at
         return out

@@ -43,3 +43,26 @@ class CASIMACPriors(Priors):
     noise_ratio_log_sd: float = setting(1.5, "log; noise of 2 % and of 45 % of the signal are one sd", positive=True)
     signal_variance_shape: float = setting(2.0, "worth four observed latents", positive=True)
     signal_variance_scale: float = setting(1.0, "latents have mean square 1, and so has the signal", positive=True)
+
+
+@dataclass(frozen=True)
+class GenerativeCASIMACPriors(Priors):
+    """Prior settings of `GenerativeCASIMACClassifier`: length-scale ~ LogNormal, amplitude ~ HalfNormal.
+
+    The prior median of the length-scale is the median distance between training cases; the noise has variance 1.
+
+    Parameters
+    ----------
+    length_scale_log_sd : float, default=1.0
+        Standard deviation of the log of the length-scale; positive.
+    amplitude_sd : float, default=3.0
+        Scale of the standard deviation of the latents; positive.
+
+    Examples
+    --------
+    >>> GenerativeCASIMACPriors().amplitude_sd
+    3.0
+    """
+
+    length_scale_log_sd: float = setting(1.0, "log; a factor e about the median distance is one sd", positive=True)
+    amplitude_sd: float = setting(3.0, "from features without use to such as settle the label", positive=True)

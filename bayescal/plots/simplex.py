@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from sklearn.utils.validation import check_is_fitted
 
-from bayescal.casimac.classifier import CASIMACClassifier
+from bayescal.casimac.answers import CASIMACAnswers, LatentAnswers
 from bayescal.plots import BLUE, GREEN, GREY, PURPLE, VERMILLION, axes_or_new, class_name
 from bayescal.validation import ParameterValueError, check_choice, label_values
 
@@ -20,7 +20,7 @@ TURN = {3: ((0.0, 1.0), (-0.8660254, -0.5), (0.8660254, -0.5))}  # where the ver
 
 
 def plot_simplex(
-    classifier: CASIMACClassifier,
+    classifier: LatentAnswers,
     X: Any,
     y: Any = None,
     *,
@@ -31,14 +31,15 @@ def plot_simplex(
 
     Parameters
     ----------
-    classifier : CASIMACClassifier
+    classifier : CASIMACClassifier or GenerativeCASIMACClassifier
         Fitted, of three classes (a triangle) or four (a tetrahedron).
     X : array-like of shape (m, d)
         Features of the cases.
     y : array-like of shape (m,), default=None
         Their labels, for colours and markers; None takes the predicted ones.
     latents : {"process", "transformation"}, default="process"
-        What is drawn: the mean of the latent process, or the training-data transformation f of training cases.
+        What is drawn: the mean of the latent process, or the training-data transformation f of training cases,
+        which only `CASIMACClassifier` has.
     ax : matplotlib Axes, default=None
         Where to draw, with ``projection="3d"`` for four classes; None makes a new figure.
 
@@ -50,7 +51,7 @@ def plot_simplex(
     Raises
     ------
     ParameterValueError
-        If the classifier has two classes or more than four, or the axes do not fit their number.
+        If the classifier has two classes or more than four, or no transformation, or the axes do not fit.
 
     Examples
     --------
@@ -68,6 +69,11 @@ def plot_simplex(
         raise ParameterValueError(f"plot_simplex draws three or four classes, got a classifier of {n}.")
     z = classifier.predict_latent(X)
     if latents == "transformation":
+        if not isinstance(classifier, CASIMACAnswers):
+            raise ParameterValueError(
+                "latents='transformation' draws what CASIMACClassifier computes from labels, and "
+                f"{type(classifier).__name__} computes none. Pass latents='process'."
+            )
         f = classifier.transform(X)
         z = f / np.sqrt((f**2).mean())
     labels = classifier.classes_[classifier.predict_proba(X).argmax(axis=1)] if y is None else label_values(y, len(z))
