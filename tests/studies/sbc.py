@@ -32,7 +32,7 @@ from scipy.stats import kstest
 if TYPE_CHECKING:
     from bayescal.calibrators.binary import BinaryCalibrator
 
-MODELS = ("platt", "beta", "isotonic", "bernstein", "bernstein_surface", "copula", "scaling", "proportions")
+MODELS = ("platt", "beta", "isotonic", "bernstein", "bernstein_surface", "copula", "scaling", "proportions", "spline")
 QUANTITIES: dict[str, tuple[tuple[object, ...], ...]] = {  # name of a parameter, and which of its numbers
     "platt": (("intercept",), ("slope",)),
     "beta": (("a",), ("b",), ("c",)),
@@ -40,6 +40,7 @@ QUANTITIES: dict[str, tuple[tuple[object, ...], ...]] = {  # name of a parameter
     "bernstein": (("concentration",),),
     "bernstein_surface": (("intercept",), ("slope", 0), ("slope", 1), ("interaction",), ("roughness",)),
     "scaling": (("temperature",), ("scale_spread",), ("bias_spread",), ("scale", 0), ("scale", 2)),
+    "spline": (("intercept",), ("slope",), ("roughness",), ("bends", 0), ("bends", 7)),
     "copula": (("rate",), ("bend", 0, 0), *(("terms", part, 0, term) for part in (0, 1) for term in (0, 2, 4))),
 }
 AT = np.array([0.05, 0.35, 0.65, 0.95])
