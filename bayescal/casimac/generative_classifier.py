@@ -50,8 +50,8 @@ class GenerativeCASIMACClassifier(LatentAnswers):
 
     `CASIMACClassifier` computes latents from the labels and then takes them for data. Here they are unknown, a
     Gaussian process over the features is their prior, and the labels are the data: of two classes this is probit
-    regression on a Gaussian process, of more its multinomial form. All latents are sampled, which takes ten to a
-    hundred times as long, and predicts better with few cases; see the notes.
+    regression on a Gaussian process, of more its multinomial form. All latents are sampled, which takes some ten times
+    as long at 40 cases and thirty times at 100, and predicts better there; see the notes.
 
     Parameters
     ----------
@@ -91,6 +91,11 @@ class GenerativeCASIMACClassifier(LatentAnswers):
     -----
     ``predict_proba`` averages over 200 posterior draws. ``predict_interval`` and ``proba_draws`` hold what the latent
     process leaves open at a row, beside length-scale and amplitude; the noise is in the probability itself.
+
+    Of 35 data sets with known probabilities (``tests/studies/results/casimac_generative.txt``), log loss was .707 in
+    place of .723 at 40 cases and .630 in place of .638 at 100; 90 % intervals held .925 (.888) and .944 (.902) and were
+    about as wide. Few labels say little about length-scale and amplitude, and chains move through these slowly: expect
+    a `ConvergenceWarning` about them, and take more draws where it matters; the latents themselves mix well.
 
     There is one unknown for each case and latent axis, and a compilation of the model, of some seconds, for each
     number of them. Interpolation of Cholesky factors over the length-scale is exact to about 1e-5 in the correlations
