@@ -29,13 +29,13 @@ amplitude, and the probability of the likelier of two classes.
 
 Plain NUTS on this file as it stands (``python tests/studies/casimac_generative.py --check`` compares it with the
 library's class; two sets of 40 cases, of two and of four classes, 4 x 1000 draws, target_accept 0.9): smallest bulk ESS
-438, largest R-hat 1.006, 7 and 0 divergences, one to two minutes of one core. Mean probabilities of the labels agree with
-those of `GenerativeCASIMACClassifier` to .011 and .006.
+438, largest R-hat 1.006, 7 and 0 divergences, one to two minutes of one core. Mean probabilities of the labels agree
+with those of `GenerativeCASIMACClassifier` to .011 and .006.
 
 Limits
     - One unknown for each case and latent axis, and hardly anything known of length-scale and amplitude: chains move
-      through them slowly. Of the library's fits with 2 x 500 draws .29 passed the convergence checks at 40 cases and .46
-      at 100; largest R-hat 1.04 and 1.06. Latents mix well, and so do probabilities.
+      through them slowly. Of the library's fits with 2 x 500 draws .29 passed the convergence checks at 40 cases and
+      .46 at 100; largest R-hat 1.04 and 1.06. Latents mix well, and so do probabilities.
     - Beside `CASIMACClassifier`, on 35 data sets with known probabilities of each size
       (``tests/studies/results/casimac_generative.txt``): at 40 cases log loss .707 against .723 (difference .016,
       standard error .004), 90 % intervals hold .925 against .888 and are .534 against .545 wide; at 100 cases log loss
