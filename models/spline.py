@@ -32,6 +32,8 @@ Plain NUTS on this file as it stands (same command; Niamey data, 4 x 1000 draws,
 smallest bulk ESS 1346, largest R-hat 1.00, 1 divergences.
 
 Limits
+    - 90 % bands of six curves held .93 and .90 of rising truths at n = 60 and 200 and .88 of such as fall somewhere, 30
+      data sets of each (``tests/studies/results/spline_coverage.txt``); lowest .83 at n = 200, of two waves.
     - No order is assumed, so the band is wider than that of a rising curve where the truth rises: with few cases much.
     - Ten knots follow a bump that is as wide as a fifth of the cases or more; a narrower one is smoothed away.
     - Beyond the end knots the curve is straight: the outer 5 % of the distinct scores are where a bend is not seen.

@@ -110,6 +110,10 @@ class SplineCalibrator(BinaryCalibrator):
     The prior of the roughness has its mode at 0, where the curve is a line in log-odds, and falls exponentially: a
     penalised-complexity prior (Simpson et al. 2017, section 3). It does not force a bend on a forecast that needs none.
 
+    90 % bands of six curves held .93 and .90 of rising truths at n = 60 and 200 (the Bernstein curve .92 and .88, a
+    fifth and a tenth narrower) and .88 at both of truths that fall somewhere
+    (``tests/studies/results/spline_coverage.txt``).
+
     References
     ----------
     Ruppert, D., Wand, M. and Carroll, R. (2003). Semiparametric Regression. Sections 4.9 and 13.4.
