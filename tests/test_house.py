@@ -260,7 +260,7 @@ def test_imports_point_one_way() -> None:
 )
 def test_import_rules_are_enforced(tmp_path: Path, name: str, source: str, expected: str | None) -> None:
     package = tmp_path / "bayescal"
-    for known in ("__init__.py", "validation.py", "tables.py", "inference/seeds.py", "plots/curve.py", name):
+    for known in ("__init__.py", "validation/__init__.py", "tables.py", "inference/seeds.py", "plots/curve.py", name):
         (package / known).parent.mkdir(parents=True, exist_ok=True)
         (package / known).touch()
     (package / name).write_text(source)
