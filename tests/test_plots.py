@@ -439,7 +439,7 @@ def test_scalars_are_densities(platt: bc.PlattCalibrator) -> None:
 def test_vectors_are_intervals(bernstein: bc.BernsteinCalibrator) -> None:
     axes = bc.plot_prior_posterior(bernstein, ci_prob=0.8)
     labels = [ax.get_xlabel() for ax in axes]
-    assert labels == ["concentration", "element of increments", "element of coefficients"]
+    assert labels == ["concentration", "element of coefficients"]
     ax = axes[2]
     assert ax.get_ylabel() == "mean, 80 % interval"
     for group, container in zip(("prior", "posterior"), ax.containers, strict=True):

@@ -20,6 +20,7 @@ from scipy.special import gammaln
 
 from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support
 from bayescal.calibrators.increments import (
+    AUXILIARY,
     base_increments,
     build_increments_model,
     increment_draws,
@@ -165,6 +166,7 @@ class BernsteinCalibrator(BinaryCalibrator):
 
     _name = "bernstein"
     _target_accept = 0.95
+    _auxiliary = AUXILIARY
     _priors_class = BernsteinPriors
     _columns = "any"
 

@@ -63,6 +63,7 @@ class GenerativeCalibrator(Calibrator):
     _default_tune: ClassVar[int] = 500
     _target_accept: ClassVar[float] = 0.9
     _adaptation: ClassVar[str] = "diag"
+    _auxiliary: ClassVar[tuple[str, ...]] = ()  # variables of the sampler's, of which the reported ones are made
     _inferences: ClassVar[tuple[str, ...]] = ("nuts", "point")
 
     feature_names_in_: np.ndarray
@@ -145,6 +146,7 @@ class GenerativeCalibrator(Calibrator):
                 progress=self.progressbar,
                 target_accept=self._target_accept,
                 adaptation=self._adaptation,
+                auxiliary=self._auxiliary,
                 redraw=self._redraw(job.priors),
             )
             found = sampling.sample(self._structure(job.data), self._build, job.data, settings)
@@ -199,7 +201,10 @@ class GenerativeCalibrator(Calibrator):
 
     @property
     def diagnostics_(self) -> pd.DataFrame:
-        """R-hat and ESS (bulk, tail) by parameter; ``attrs`` holds divergences, e_bfmi, verdict and message."""
+        """R-hat and ESS (bulk, tail) by parameter; ``attrs`` holds divergences, e_bfmi, verdict and message.
+
+        Variables that only the sampler needs, such as ``gamma`` and ``boost``, are left out for what is made of them.
+        """
         self._require_posterior("diagnostics_")
         assert self._convergence is not None
         found = self._convergence

@@ -18,6 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pymc as pm
 
+AUXILIARY = ("gamma", "boost", "increments")  # of which the levels are made; a rank tells 1e-9 from 1e-6, no curve does
 TINY = 1e-6  # smallest base increment; keeps the shapes of the Gamma variables away from 0 where the centre is flat
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from bayescal.calibrators.binary import BinaryCalibrator, Parameters, Support
 from bayescal.calibrators.increments import (
+    AUXILIARY,
     base_increments,
     build_increments_model,
     increment_draws,
@@ -105,6 +106,7 @@ class IsotonicCalibrator(BinaryCalibrator):
     _name = "isotonic"
     _priors_class = IsotonicPriors
     _target_accept = 0.95
+    _auxiliary = AUXILIARY
 
     def __init__(
         self,

@@ -123,7 +123,7 @@ def _describe_scores(scores: np.ndarray, positive: np.ndarray, weight: np.ndarra
     if z < REVERSED_Z:
         said.append(
             f"the scores rank the classes in reverse (AUC {auc:.2f}). Check which class is the positive one; if "
-            "small scores mean positive, pass the negated score. Nothing is flipped silently."
+            "small scores mean positive, pass the negated score (1 - p of a probability). Nothing is flipped silently."
         )
     return said
 

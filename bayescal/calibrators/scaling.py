@@ -130,6 +130,7 @@ class _Scaling(MultiClassCalibrator):
     """The model, of which the public classes are members."""
 
     _adaptation = "low_rank"
+    _auxiliary = ("scale_raw", "bias_raw")
     _vector: ClassVar[bool] = False  # has a scale for each class
     _biased: ClassVar[bool] = False  # has a bias for each class
 

@@ -22,9 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.special import expit
 
 from bayescal.calibrators import notes
 from bayescal.calibrators.base import Calibrator
+from bayescal.calibrators.ends import describe_ends
 from bayescal.calibrators.summaries import BLOCK, interval
 from bayescal.evaluation import metrics
 from bayescal.evaluation.calibrated import log_bayes_factor
@@ -36,12 +38,14 @@ from bayescal.inference.seeds import seed_sequence
 from bayescal.registry import CALIBRATORS, curve_names
 from bayescal.validation import (
     CalibrationWarning,
+    ConvergenceWarning,
     Forecast,
     check_choice,
     check_count,
     check_forecast,
     check_fraction,
     check_scores,
+    quiet,
 )
 
 NEAR, POWER = 0.03, 0.5  # of the prior's factor
@@ -100,7 +104,7 @@ class Assessment(Measured):
     @property
     def probability_calibrated(self) -> float:
         """Posterior probability of exact calibration, where it was as probable as not beforehand."""
-        return float(1 / (1 + np.exp(min(-self.log_bayes_factor, 700.0))))
+        return float(expit(self.log_bayes_factor))
 
     @cached_property
     def curve(self) -> xr.Dataset:
@@ -112,7 +116,7 @@ class Assessment(Measured):
 
         Parameters
         ----------
-        proba : array-like of shape (m,), in [0, 1]
+        proba : float or array-like of shape (m,), in [0, 1]
             Stated probabilities.
         ci_prob : float in (0, 1), default=None
             Posterior probability of the intervals (pointwise); None takes that of the assessment.
@@ -127,7 +131,8 @@ class Assessment(Measured):
         ScoreValueError
             If `proba` is not within [0, 1].
         """
-        at = check_scores(proba, "proba", columns=1, fitting=False, name="proba").values
+        several = proba if np.ndim(proba) else [proba]
+        at = check_scores(several, "proba", columns=1, fitting=False, name="proba").values
         level = self.ci_prob if ci_prob is None else check_fraction(ci_prob, "ci_prob")
         summary = np.empty((3, len(at)))
         size = max(1, BLOCK // len(self._chosen))
@@ -170,8 +175,9 @@ def assess_probability(
     cores: int | None = None,
     random_state: Any = None,
     progressbar: Any = None,
+    named: Any = None,
 ) -> Assessment:
-    """`bayescal.assess` of the probability of one class."""
+    """`bayescal.assess` of the probability of one class, which is called `named` where it is one of several."""
     read = check_forecast(y_true, y_proba, sample_weight, pos_label=pos_label, labels=labels)
     ci_prob = check_fraction(ci_prob, "ci_prob")
     check_choice(curve, curve_names(), "curve")
@@ -190,7 +196,10 @@ def assess_probability(
     stated, group = distinct_points(read.proba, weight, "proba", POINTS)
     if curve == "auto":
         settings["members"] = AVERAGED
-    calibrator = CALIBRATORS[curve].load()(**settings).fit(stated[group], outcome, weight)
+    positive = read.positive if named is None else named
+    with quiet(CalibrationWarning, ConvergenceWarning):
+        calibrator = CALIBRATORS[curve].load()(**settings).fit(stated[group], outcome, weight)
+    _warn_about_fit(calibrator, positive)
     rng = np.random.default_rng(int(seeds[1]))
     cases = np.bincount(group, weights=weight)
     events = np.bincount(group, weights=weight * read.outcome)
@@ -225,7 +234,7 @@ def assess_probability(
         log_bayes_factor=log_bayes_factor(log_odds, cases, events),
         monotonicity_p_value=monotonicity_p_value(cases, events, q, rng),
         calibrator=calibrator,
-        positive=read.positive,
+        positive=positive,
         _chosen=chosen,
     )
     if calibrator._rises and found.monotonicity_p_value < SURPRISING:
@@ -236,6 +245,23 @@ def assess_probability(
             CalibrationWarning,
         )
     return found
+
+
+def _warn_about_fit(calibrator: Calibrator, positive: Any) -> None:
+    """What the fit has to say, in words of the forecast: its calibrator knows the classes as 0 and 1."""
+    rows = calibrator._require_rows()
+    classes = np.array([f"other than {positive}", f"{positive}"])
+    said = notes.describe_data(rows.scores, rows.positive, rows.weight, classes)
+    for text in [*said, *describe_ends(calibrator)]:
+        notes.warn(f"assessment of {positive!r}: {text}", CalibrationWarning)
+    verdict = calibrator.diagnostics_.attrs["verdict"]
+    if verdict != "passed":
+        notes.warn(
+            f"assessment of {positive!r}: the draws of the calibration curve did not pass the convergence checks "
+            f"({verdict}); its intervals may be off a little. Assess with more draws "
+            "(draws=2000), and look at calibrator.diagnostics_ of the assessment.",
+            ConvergenceWarning,
+        )
 
 
 def _resample(

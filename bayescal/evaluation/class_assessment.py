@@ -111,16 +111,16 @@ def assess_classes(
     seeds = [int(word) for word in seed_sequence(random_state).generate_state(columns + 3, np.uint32)]
     of_two: dict[str, Any] = {"sample_weight": read.weight, "pos_label": True, "ci_prob": ci_prob, **settings}
 
-    def against_others(came: np.ndarray, proba: np.ndarray, seed: int) -> Assessment:
-        return assess_probability(came, proba, random_state=seed, **of_two)
+    def against_others(came: np.ndarray, proba: np.ndarray, named: Any, seed: int) -> Assessment:
+        return assess_probability(came, proba, random_state=seed, named=named, **of_two)
 
     names = read.classes.tolist()
-    by_class = {name: against_others(read.codes == k, read.proba[:, k], seeds[k]) for k, name in enumerate(names)}
+    by_class = {name: against_others(read.codes == k, read.proba[:, k], name, seeds[k]) for k, name in enumerate(names)}
     best = read.proba.argmax(axis=1)
-    top_label = against_others(read.codes == best, read.proba[np.arange(len(best)), best], seeds[columns])
+    top_label = against_others(read.codes == best, read.proba[np.arange(len(best)), best], "top label", seeds[columns])
     sampler = {name: settings[name] for name in ("draws", "chains", "cores", "progressbar")}
-    scaling = CALIBRATORS[SCALING].load()(random_state=seeds[columns + 1], classes=list(range(columns)), **sampler)
-    scaling.fit(read.proba, read.codes, read.weight)
+    scaling = CALIBRATORS[SCALING].load()(random_state=seeds[columns + 1], classes=names, **sampler)
+    scaling.fit(read.proba, read.classes[read.codes], read.weight)
     rng = np.random.default_rng(seeds[columns + 2])
     weight = np.ones(len(best)) if read.weight is None else read.weight
     draws = measure_draws(_of_rows(scaling, read.proba, weight, rng), VectorAssessment.measures, scaling._draw_shape)

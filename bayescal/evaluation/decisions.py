@@ -311,6 +311,11 @@ def _curves(forecast: Any) -> tuple[np.ndarray, Blocks, tuple[int, int]]:
         weight = np.asarray(forecast.cases, dtype=np.float64)
         one = iter([(slice(None), np.asarray(forecast.stated, dtype=np.float64), q)])
         return weight, one, draws.shape[:2]
+    if hasattr(forecast, "by_class"):
+        raise ParameterValueError(
+            "forecast must be of two classes, got an assessment of several. Pass that of one class, "
+            f"by_class[{next(iter(forecast.by_class))!r}]."
+        )
     _check_calibrator(forecast, "forecast", ", or what bayescal.assess returns")
     forecast._require_posterior("decision_curve")
     rows = forecast._require_rows()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 THRESHOLD = 0.05
+FEWEST_DRAWS = 100
 GIVEN_OTHERS = ("gamma", "boost", "field", "scale_raw", "bias_raw", "bends")  # have a prior given other parameters
 NOT_SHOWN = (*GIVEN_OTHERS, "increments", "sticks", "coefficients", "levels")  # the map in other coordinates
 QUANTILES = (0.1, 0.5, 0.9)  # of the rows, by their probability
@@ -84,6 +85,12 @@ def prior_sensitivity(calibrator: Any, *, threshold: float = THRESHOLD) -> pd.Da
 
     threshold = check_fraction(threshold, "threshold")
     _check_served(calibrator)
+    size = int(np.prod(calibrator._draw_shape))
+    if size < FEWEST_DRAWS:
+        raise ParameterValueError(
+            f"calibrator must have at least {FEWEST_DRAWS} draws, whose tails are reweighed, got {size}. Fit it with "
+            "draws=1000."
+        )
     tree = power_scaling_tree(calibrator)
     names = list(tree["posterior"].data_vars)
     found = {}

@@ -62,6 +62,7 @@ class SamplerSettings:
     cores: int | None = None
     target_accept: float = 0.9
     redraw: Callable[[Posterior, np.random.Generator], Posterior] | None = None  # from a law that keeps the posterior
+    auxiliary: tuple[str, ...] = ()  # variables that only the sampler needs; what is made of them is judged instead
     adaptation: str = "diag"  # of nutpie's mass matrix; "low_rank" where few parameters are strongly correlated
     progress: Progress = None
 
@@ -104,7 +105,7 @@ def sample(
     if draws.convergence.divergences:
         second = run(structure, build, data, replace(again, target_accept=0.98))
     else:  # smaller steps would not help, and where a density has kinks they cost much
-        second = _every_other(run(structure, build, data, replace(again, draws=2 * settings.draws)))
+        second = _every_other(run(structure, build, data, replace(again, draws=2 * settings.draws)), settings.auxiliary)
     better = second.convergence.verdict == "passed" or second.convergence.score > draws.convergence.score
     return second if better else draws
 
@@ -198,21 +199,28 @@ def _run_pymc(
     return _finish({name: v.values for name, v in tree.posterior.data_vars.items()}, statistics, "pymc", settings)
 
 
-def _every_other(draws: Draws) -> Draws:
+def _every_other(draws: Draws, auxiliary: tuple[str, ...] = ()) -> Draws:
     """Every other draw, judged anew; a divergence counts for the kept draw that follows it, too."""
     statistics = {name: value[:, 1::2] for name, value in draws.statistics.items()}
     statistics["diverging"] = statistics["diverging"] | draws.statistics["diverging"][:, ::2]
     posterior = {name: value[:, 1::2] for name, value in draws.posterior.items()}
     # energies of neighbouring draws, kept or not, say how well the sampler moved
-    found = assess_convergence(posterior, statistics["diverging"], draws.statistics["energy"])
+    found = assess_convergence(_judged(posterior, auxiliary), statistics["diverging"], draws.statistics["energy"])
     return Draws(posterior, statistics, found, draws.sampler)
 
 
 def _finish(posterior: Posterior, statistics: dict[str, np.ndarray], sampler: str, settings: SamplerSettings) -> Draws:
     if settings.redraw is not None:
         posterior = settings.redraw(posterior, np.random.default_rng([settings.seed, 4]))
-    found = assess_convergence(posterior, statistics["diverging"], statistics["energy"])
-    return Draws(posterior, statistics, found, sampler)
+    judged = _judged(posterior, settings.auxiliary)
+    return Draws(
+        posterior, statistics, assess_convergence(judged, statistics["diverging"], statistics["energy"]), sampler
+    )
+
+
+def _judged(posterior: Posterior, auxiliary: tuple[str, ...]) -> Posterior:
+    """What the gate looks at: an effective sample size says something of what is reported only."""
+    return {name: values for name, values in posterior.items() if name not in auxiliary}
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from bayescal.calibrators.summaries import interval
 from bayescal.plots import BLUE, GREY, percent
 from bayescal.validation import ParameterValueError, check_fraction
 
-AUXILIARY = ("gamma", "boost", "scale_raw", "bias_raw")  # what the sampler works with, and others are made of
 COLUMNS = 3
 SHOWN = 0.99  # share of the posterior that the axis shows, and of the prior
 WIDEST = 4  # times the posterior's width to either side, where the prior is that wide
@@ -71,7 +70,7 @@ def plot_prior_posterior(
     prior, posterior = calibrator.idata_["prior"], calibrator.idata_["posterior"]
     known = [str(name) for name in posterior.data_vars]
     if parameters is None:
-        names = [name for name in known if name not in AUXILIARY]
+        names = [name for name in known if name not in calibrator._auxiliary]
     else:
         names = [parameters] if isinstance(parameters, str) else list(parameters)
     unknown = [name for name in names if name not in known]

@@ -8,8 +8,8 @@ from bayescal.validation.errors import ParameterValueError, ScoreValueError, Wei
 
 PROBA_TOLERANCE = 1e-6  # rounding of a float32 softmax; values this far outside [0, 1] are clipped
 WEIGHTS = (1e-12, 1e12)  # outside, sums of weights and of their logs lose the other rows
-PAIR_TOLERANCE = 1e-5  # |p0 + p1 - 1| of a float32 pair
-ROW_TOLERANCE = 1e-3  # |sum - 1| of a row of several classes, which may be written with four digits
+PAIR_TOLERANCE = 1e-5  # |p0 + p1 - 1| of a float32 pair, where two columns could be two classifiers' scores
+ROW_TOLERANCE = 1e-3  # |sum - 1| of the probabilities of all classes, which may be written with four digits
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray | None:
@@ -20,7 +20,9 @@ def check_sample_weight(sample_weight: Any, n: int) -> np.ndarray | None:
     if weight.ndim == 2 and weight.shape[1] == 1:
         weight = weight[:, 0]
     if weight.shape != (n,):
-        raise WeightValueError(f"sample_weight must have shape ({n},), one weight for each row, got {weight.shape}.")
+        raise WeightValueError(
+            f"sample_weight must have shape ({n},), got {weight.shape}. Pass one weight for each row."
+        )
     bad = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
     if bad.size:
         raise WeightValueError(
@@ -148,7 +150,7 @@ def not_pairs(array: np.ndarray) -> np.ndarray:
 
 
 def positive_column(array: np.ndarray, name: str) -> np.ndarray:
-    bad = not_pairs(array)
+    bad = np.flatnonzero(np.abs(array.sum(axis=1) - 1.0) > ROW_TOLERANCE)
     if bad.size:
         raise ScoreValueError(
             f"rows of a two-column {name} must sum to 1; {bad.size} of {len(array)} do not, first "

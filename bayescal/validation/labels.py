@@ -100,7 +100,12 @@ def label_values(y: Any, n: int, *, name: str = "y") -> np.ndarray:
     """Labels as a one-dimensional array of one sortable type, none missing, none continuous."""
     if np.ma.is_masked(y):
         raise LabelValueError(f"{name} {masked(y)}. Drop the rows whose outcome is unknown.")
-    values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    try:
+        values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    except ValueError:
+        raise LabelValueError(
+            f"{name} must have one label for each row, got rows of unequal length. Pass a flat list of labels."
+        ) from None
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
