@@ -223,6 +223,28 @@ def test_several_are_drawn_in_panels_of_the_same_axes(assessed: dict[str, Assess
     plt.close(figure)
 
 
+def test_equal_forecasts_are_a_point_with_bars(ax: Axes) -> None:
+    with quiet(bc.CalibrationWarning, bc.ConvergenceWarning):
+        found = bc.assess([0, 1, 0] * 20, np.full(60, 0.4), random_state=1, **FEW)
+    bc.plot_reliability(found, consistency=True, shares=False, ax=ax)
+    consistency, curve = [one for one in ax.containers if isinstance(one, ErrorbarContainer)]
+    ends = [bars.lines[2][0].get_segments()[0][:, 1] for bars in (consistency, curve)]
+    np.testing.assert_allclose(ends[0], binom.ppf([0.05, 0.95], 60, 0.4) / 60, atol=0.02)
+    expected = found.curve_at(0.4)
+    np.testing.assert_allclose(ends[1], [float(expected["lower"][0]), float(expected["upper"][0])], rtol=1e-9)
+    texts = legend_texts(ax.get_legend())
+    assert "forecast, 90 % credible interval" in texts and "CORP curve (x), 90 % consistency interval" in texts
+
+
+def test_long_names_are_told_apart_by_both_ends(assessed: dict[str, Assessment]) -> None:
+    names = [f"{k} the forecast that was made by a model with a very long name, version {k}" for k in (1, 2)]
+    axes = bc.plot_reliability(dict(zip(names, assessed.values(), strict=True)))
+    for k, ax in zip((1, 2), axes, strict=True):
+        first, second = ax.get_title().splitlines()
+        assert first.startswith(f"{k} the forecast") and second.endswith(f"version {k}")
+    plt.close(axes[0].figure)
+
+
 def test_what_all_panels_say_is_said_once(point: bc.PlattCalibrator) -> None:
     axes = bc.plot_reliability(dict.fromkeys("abcde", point), which="raw", shares=False)
     figure = axes[0].figure

@@ -1,6 +1,7 @@
 """When the convergence gate fails, the sampler runs once more: what it asks for, and which run it returns."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,3 +102,18 @@ def test_hardly_any_draws_are_not_repeated(runs) -> None:
     asked = runs(lambda s: made(s.chains, s.draws, 0.9, []))
     assert sample(few).convergence.verdict == "failed"
     assert len(asked) == 1
+
+
+def test_variables_that_only_the_sampler_needs_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, slow = made(4, 200, 0.0, []), made(4, 201, 0.95, [])
+    draws = {"x": good.posterior["x"], "helper": slow.posterior["x"][:, 1:]}
+
+    def run(structure: Any, build: Any, data: Any, settings: SamplerSettings) -> Draws:
+        return sampling._finish(draws, good.statistics, "nutpie", settings)
+
+    monkeypatch.setattr(sampling, "_run_nutpie", run)
+    assert sample().convergence.verdict == "failed"
+    found = sample(replace(SETTINGS, auxiliary=("helper",)))
+    assert found.convergence.verdict == "passed"
+    assert found.convergence.table.index.tolist() == ["x"]
+    assert set(found.posterior) == {"x", "helper"}

@@ -93,3 +93,16 @@ def test_a_point_estimate_does_not_claim_a_prior() -> None:
 def test_miscalibration_of_an_array_says_what_to_pass() -> None:
     with pytest.raises(bc.ParameterValueError, match="must be a fitted calibrator, got ndarray"):
         bc.miscalibration(SCORES)
+
+
+def test_labels_in_rows_of_unequal_length() -> None:
+    with pytest.raises(bc.LabelValueError, match="unequal length"):
+        bc.metrics.brier_score([[1], [0, 1]], [0.1, 0.2])
+
+
+def test_pairs_of_half_precision() -> None:
+    p = np.random.default_rng(0).random(200)
+    pairs = np.column_stack([1 - p, p]).astype(np.float16)
+    assert np.abs(pairs.astype(float).sum(axis=1) - 1).max() > 1e-5
+    y = (p > 0.5).astype(int)
+    assert bc.metrics.brier_score(y, pairs) == bc.metrics.brier_score(y, pairs[:, 1])

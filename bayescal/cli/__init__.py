@@ -383,6 +383,9 @@ def assess(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same numbers.")] = 0,
     draws: Annotated[int, typer.Option(min=1, help="Posterior draws of each chain.")] = 500,
     chains: Annotated[int, typer.Option(min=1, help="Number of chains.")] = 4,
+    consistency: Annotated[
+        bool, typer.Option("--consistency", help="Draw where the curve of a calibrated forecast would lie, too.")
+    ] = False,
     out: OutFolder = "bayescal-assess",
 ) -> None:
     """Say how calibrated an existing forecast is, and how sure of that its cases let us be.
@@ -402,6 +405,7 @@ def assess(
             seed=seed,
             draws=draws,
             chains=chains,
+            consistency=consistency,
         )
         summary = work.assess_file(table, options, out)
         work.show(summary, out)

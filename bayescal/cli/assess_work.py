@@ -53,6 +53,7 @@ class AssessOptions:
     seed: int = 0
     draws: int = 500
     chains: int = 4
+    consistency: bool = False
 
 
 def assess_file(path: str, options: AssessOptions, out: str) -> dict[str, Any]:
@@ -127,7 +128,7 @@ def assess_file(path: str, options: AssessOptions, out: str) -> dict[str, Any]:
                 },
             }
         )
-        picture = _picture(found)
+        picture = _picture(found, options.consistency)
         write_table(measures, stage / "measures.csv")
         write_table(curve, stage / "curve.csv")
         (stage / "reliability.png").write_bytes(picture)
@@ -171,7 +172,7 @@ def show(summary: dict[str, Any], out: str) -> None:
     tell(f"Written to {out}: report.html (read this), assess.json, measures.csv, curve.csv, reliability.png.")
 
 
-def _picture(found: "Assessment") -> bytes:
+def _picture(found: "Assessment", consistency: bool) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -184,6 +185,6 @@ def _picture(found: "Assessment") -> bytes:
     with warnings.catch_warnings():
         # a name in letters that the font lacks stands in the text of the page
         warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
-        plot_reliability(found, ci_prob=found.ci_prob, ax=figure.subplots())
+        plot_reliability(found, ci_prob=found.ci_prob, consistency=consistency, ax=figure.subplots())
         figure.savefig(file, format="png", dpi=DPI)
     return file.getvalue()

@@ -50,7 +50,7 @@ from bayescal.validation import (
 
 NEAR, POWER = 0.03, 0.5  # of the prior's factor
 AVERAGED = ("platt", "bernstein")  # by curve="auto"
-POINTS = 300  # most different probabilities; more are grouped with their neighbours
+POINTS = 150  # most different probabilities; more are grouped with their neighbours
 GRID = 201  # probabilities at which the curve is summarised
 
 
@@ -68,7 +68,7 @@ class Assessment(Measured):
         Draws of the calibration curve, dims (chain, draw, proba), at the probabilities that were stated.
     stated, cases, events : ndarray of shape (m,)
         Probabilities that were stated, the cases at each and the positive ones among them; weights count. More than
-        300 different ones are grouped with their neighbours.
+        150 different ones are grouped with their neighbours.
     estimates : pandas.Series
         The same measures by their usual point estimates on these cases (`bayescal.metrics`).
     log_bayes_factor : float

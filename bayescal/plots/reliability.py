@@ -11,6 +11,7 @@ be seen if the forecast were calibrated (`bayescal.plots.consistency`).
 """
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -24,7 +25,7 @@ from scipy.special import betaincinv
 
 from bayescal.calibrators.base import Calibrator
 from bayescal.evaluation.assessment import Assessment
-from bayescal.plots import BLACK, GREY, _short, axes_or_new, draw_band, legend_place, percent
+from bayescal.plots import BLACK, GREY, axes_or_new, draw_band, legend_place, percent
 from bayescal.plots.consistency import Consistency, consistency_band
 from bayescal.plots.diagram import FORECASTS, Diagram, Series, diagram_of
 from bayescal.validation import ParameterValueError, check_choice, check_count, check_fraction
@@ -218,7 +219,7 @@ def _side_by_side(
     entries: dict[str, Any] = {}
     for name, one, panel in zip(names, axes, panels, strict=True):
         entries |= _draw(one, panel, histogram, ci_prob, cases)
-        one.set_title(_short(name, 30), fontsize="medium")
+        one.set_title(_title(name), fontsize="medium")
     if ax is None:
         for one in axes:
             one.set(xlim=(-0.02, 1.02), ylim=(_floor(histogram), 1.02))
@@ -229,6 +230,12 @@ def _side_by_side(
         for one in axes[1:]:
             one.set(xlim=axes[0].get_xlim(), ylim=axes[0].get_ylim())
     return axes
+
+
+def _title(name: Any) -> str:
+    """A name in one or two lines; of a longer one the beginning and the end."""
+    text = str(name)
+    return textwrap.fill(text if len(text) <= 60 else f"{text[:28]} ... {text[-26:]}", 30)
 
 
 def _new_axes(count: int) -> np.ndarray:
@@ -336,6 +343,10 @@ def _draw_curve(ax: Axes, one: Series, mean: np.ndarray, band: np.ndarray | None
     """Draw a curve and its band; returns the legend's entry."""
     order = np.argsort(one.x, kind="stable")
     x = one.x[order]
+    if x[0] == x[-1] and band is not None:  # all forecasts are equal: the curve is a point
+        ends = np.abs(band[:, :1] - mean[0])
+        bar = ax.errorbar(x[:1], mean[:1], yerr=ends, color=one.color, fmt="_", markersize=12, linewidth=3, alpha=0.6)
+        return {f"{one.name}, {percent(ci_prob)} credible interval": bar}
     (line,) = ax.plot(x, mean[order], color=one.color, linestyle=one.linestyle, linewidth=1.8, label=one.name)
     if band is None:
         return {f"{one.name}, point estimate": line}
@@ -345,6 +356,11 @@ def _draw_curve(ax: Axes, one: Series, mean: np.ndarray, band: np.ndarray | None
 
 def _draw_corp(ax: Axes, corp: Consistency, ci_prob: float) -> dict[str, Any]:
     """Draw the CORP curve and its band, hatched; returns the legend's entry."""
+    if len(corp.x) == 1:
+        ends = np.abs(np.stack([corp.lower, corp.upper]) - corp.x)
+        bar = ax.errorbar(corp.x, corp.x, yerr=ends, color=GREY, fmt="none", capsize=8)
+        ax.plot(corp.x, corp.curve, color=BLACK, marker="x", linestyle="none", label="CORP curve")
+        return {f"CORP curve (x), {percent(ci_prob)} consistency interval": bar}
     band = ax.fill_between(
         corp.x, corp.lower, corp.upper, facecolor="none", edgecolor=to_rgba(GREY, 0.5), hatch="////", linewidth=0.0
     )

@@ -283,5 +283,5 @@ def _complete_pair(seen: np.ndarray, name: str) -> np.ndarray:
         return pair
     raise LabelValueError(
         f"{name} holds the single class {seen.tolist()[0]!r}, and the other one cannot be guessed. "
-        "Pass classes=[negative, positive] to the constructor, or add cases of the other class."
+        "Add cases of the other class, or pass classes=[negative, positive] to the calibrator."
     )

@@ -74,6 +74,18 @@ def test_a_name_is_escaped_and_weights_count(tmp_path: Path) -> None:
     assert "<b>p</b>" not in page and "&lt;b&gt;p" in page
 
 
+def test_consistency_band_is_drawn_and_explained(table: Path, tmp_path: Path) -> None:
+    assert assess(table, "--out", tmp_path / "without").exit_code == 0
+    assert assess(table, "--consistency", "--out", tmp_path / "with").exit_code == 0
+    pages = [(tmp_path / name / "report.html").read_text(encoding="utf-8") for name in ("without", "with")]
+    assert ["hatched band" in page for page in pages] == [False, True]
+    pictures = [(tmp_path / name / "reliability.png").read_bytes() for name in ("without", "with")]
+    assert pictures[0] != pictures[1]
+    written = [strict_json(tmp_path / name / "assess.json") for name in ("without", "with")]
+    assert [one["settings"]["consistency"] for one in written] == [False, True]
+    assert written[0]["measures"] == written[1]["measures"]
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
