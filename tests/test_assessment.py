@@ -7,7 +7,7 @@ from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 
 import bayescal as bc
-from bayescal.evaluation.assessment import NEAR, POINTS, POWER, Assessment, _resample
+from bayescal.evaluation.assessment import FITTED, NEAR, POINTS, POWER, Assessment, _resample
 from bayescal.evaluation.calibrated import log_bayes_factor
 from bayescal.evaluation.measures import distances, logistic_measures, score_parts
 from bayescal.evaluation.miscalibration import distinct_points
@@ -16,7 +16,7 @@ from bayescal.plots.reliability import observed_shares
 from bayescal.validation import quiet
 
 FEW = {"curve": "platt", "progressbar": False}
-GROUPING_MOVES = {"e50": 0.01, "e90": 0.01, "emax": 0.004, "in_the_large": 0.002, "log_loss": 0.002}
+GROUPING_MOVES = {"e50": 0.01, "e90": 0.01, "emax": 0.002, "in_the_large": 0.002, "log_loss": 0.002}
 
 
 def forecast(n: int, slope: float = 1.0, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -206,8 +206,10 @@ def test_warnings_name_the_classes_of_the_forecast() -> None:
 
 def test_reversed_probabilities_are_told_what_to_do() -> None:
     y, p = forecast(200)
-    with pytest.warns(bc.CalibrationWarning, match="1 - p"):
+    with pytest.warns(bc.CalibrationWarning) as caught:
         bc.assess(y, 1 - p, random_state=0, **FEW)
+    assert ["1 - p" in str(w.message) for w in caught] == [True, False]  # and that the curve falls
+    assert "contradict" in str(caught[1].message)
 
 
 def test_draws_that_do_not_converge_are_told_by_words_that_assess_knows() -> None:
@@ -291,6 +293,19 @@ def test_measures_with_shares_of_each_draw_are_those_of_one_draw_at_a_time() -> 
     d, w = np.abs(q[0] - stated), share[0]
     assert together["ici"][0] == pytest.approx(w @ d)
     assert together["brier"][0] == pytest.approx(w @ (q[0] * (1 - stated) ** 2 + (1 - q[0]) * stated**2))
+
+
+def test_fitting_to_groups_hardly_moves_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:
+    y, p = forecast(1000, 0.6)
+    found = {}
+    for size in (POINTS, FITTED):
+        monkeypatch.setattr("bayescal.evaluation.assessment.FITTED", size)
+        found[size] = bc.assess(y, p, random_state=4, chains=4, draws=1000, **FEW)
+        assert len(np.unique(found[size].calibrator._require_rows().scores)) <= size
+    both = [one.curve_at(np.linspace(0.02, 0.98, 25)) for one in found.values()]
+    for name in ("mean", "lower", "upper"):
+        np.testing.assert_allclose(both[0][name], both[1][name], atol=0.006)
+    np.testing.assert_array_equal(found[POINTS].stated, found[FITTED].stated)
 
 
 def test_curve_is_an_average_of_a_line_and_a_polynomial() -> None:

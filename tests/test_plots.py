@@ -440,7 +440,7 @@ def test_vectors_are_intervals(bernstein: bc.BernsteinCalibrator) -> None:
     axes = bc.plot_prior_posterior(bernstein, ci_prob=0.8)
     labels = [ax.get_xlabel() for ax in axes]
     assert labels == ["concentration", "element of coefficients"]
-    ax = axes[2]
+    ax = axes[1]
     assert ax.get_ylabel() == "mean, 80 % interval"
     for group, container in zip(("prior", "posterior"), ax.containers, strict=True):
         draws = bernstein.idata_[group]["coefficients"].to_numpy().reshape(-1, 5)

@@ -50,7 +50,8 @@ from bayescal.validation import (
 
 NEAR, POWER = 0.03, 0.5  # of the prior's factor
 AVERAGED = ("platt", "bernstein")  # by curve="auto"
-POINTS = 150  # most different probabilities; more are grouped with their neighbours
+POINTS = 300  # most different probabilities; more are grouped with their neighbours
+FITTED = 150  # the same, that the curve is fitted to: a smooth one hardly tells neighbours apart
 GRID = 201  # probabilities at which the curve is summarised
 
 
@@ -68,7 +69,7 @@ class Assessment(Measured):
         Draws of the calibration curve, dims (chain, draw, proba), at the probabilities that were stated.
     stated, cases, events : ndarray of shape (m,)
         Probabilities that were stated, the cases at each and the positive ones among them; weights count. More than
-        150 different ones are grouped with their neighbours.
+        300 different ones are grouped with their neighbours.
     estimates : pandas.Series
         The same measures by their usual point estimates on these cases (`bayescal.metrics`).
     log_bayes_factor : float
@@ -198,7 +199,8 @@ def assess_probability(
         settings["members"] = AVERAGED
     positive = read.positive if named is None else named
     with quiet(CalibrationWarning, ConvergenceWarning):
-        calibrator = CALIBRATORS[curve].load()(**settings).fit(stated[group], outcome, weight)
+        fitted, fitted_group = distinct_points(read.proba, weight, "proba", FITTED)
+        calibrator = CALIBRATORS[curve].load()(**settings).fit(fitted[fitted_group], outcome, weight)
     _warn_about_fit(calibrator, positive)
     rng = np.random.default_rng(int(seeds[1]))
     cases = np.bincount(group, weights=weight)

@@ -233,9 +233,10 @@ def _side_by_side(
 
 
 def _title(name: Any) -> str:
-    """A name in one or two lines; of a longer one the beginning and the end."""
-    text = str(name)
-    return textwrap.fill(text if len(text) <= 60 else f"{text[:28]} ... {text[-26:]}", 30)
+    """A name in one or two lines; of a longer one the beginning and the end. Dollars are not mathematics."""
+    text = " ".join(str(name).split())
+    short = text if len(text) <= 60 else f"{text[:28]} ... {text[-26:]}"
+    return textwrap.fill(short, 30).replace("$", r"\$")
 
 
 def _new_axes(count: int) -> np.ndarray:
