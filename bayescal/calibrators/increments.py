@@ -8,7 +8,8 @@ that the prior is centred on, E beta_k = g_0 + ... + g_k; kappa says how closely
 Most shapes kappa g_k lie below 1, where log d_k has a tail as long as 1 / (kappa g_k): NUTS on the simplex then mixes
 badly, and kappa with it. Two facts give the same Dirichlet without such tails. Independent Gamma(alpha_k, 1) variables
 divided by their sum are Dirichlet(alpha), and Gamma(alpha) has the law of V exp(-W / alpha), V ~ Gamma(alpha + 1, 1)
-and W ~ Exponential(1) independent (Stuart 1962; Marsaglia & Tsang 2000, section 6). V, W and kappa are what is sampled.
+and W ~ Exponential(1) independent (Stuart 1962; Marsaglia & Tsang 2000, section 6). V, W and kappa are what is sampled;
+kappa and the levels are what convergence is judged by.
 """
 
 from typing import TYPE_CHECKING
