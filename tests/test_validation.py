@@ -3,9 +3,11 @@
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayescal as bc
@@ -106,3 +108,46 @@ def test_pairs_of_half_precision() -> None:
     assert np.abs(pairs.astype(float).sum(axis=1) - 1).max() > 1e-5
     y = (p > 0.5).astype(int)
     assert bc.metrics.brier_score(y, pairs) == bc.metrics.brier_score(y, pairs[:, 1])
+
+
+def shuffled(values: Any) -> Any:
+    return pd.DataFrame(values).sample(frac=1, random_state=0)
+
+
+ROW_ORDERS = {
+    "calibrator": lambda: fit(shuffled(SCORES), pd.Series(Y)),
+    "weights": lambda: fit(SCORES, pd.Series(Y), shuffled(np.ones(20))),
+    "classes": lambda: bc.TemperatureScaling(inference="point").fit(shuffled(np.full((20, 3), 1 / 3)), pd.Series(Y)),
+    "shift": lambda: bc.LabelShiftAdapter(calibrator=None, method="em").fit(shuffled([[0.5, 0.5]] * 20), pd.Series(Y)),
+    "metric": lambda: bc.metrics.brier_score(pd.Series(Y), shuffled(SCORES)[0]),
+    "metric of classes": lambda: bc.metrics.class_wise_ece(pd.Series(Y), shuffled(np.full((20, 3), 1 / 3))),
+    "assess": lambda: bc.assess(pd.Series(Y), shuffled(SCORES)),
+}
+
+
+@pytest.mark.parametrize("call", ROW_ORDERS.values(), ids=ROW_ORDERS)
+def test_one_index_in_two_orders_is_refused(call: Callable[[], Any]) -> None:
+    with pytest.raises(bc.ParameterValueError, match=r"same index in different orders, first at row 0.*\.loc\[y"):
+        call()
+
+
+def test_rows_are_paired_by_position_where_no_index_says_otherwise() -> None:
+    expected = bc.metrics.brier_score(Y, SCORES)
+    later = pd.Series(Y, index=np.arange(100, 120))
+    assert bc.metrics.brier_score(later, pd.Series(SCORES)) == expected
+    assert bc.metrics.brier_score(pd.Series(Y), pd.DataFrame({"p": SCORES})) == expected
+    assert bc.metrics.brier_score(pd.Series(Y), shuffled(SCORES)[0].to_numpy()) != expected
+
+
+@pytest.mark.parametrize("value", [3, "yes", 0.5])
+def test_a_progress_bar_is_there_or_not(value: Any) -> None:
+    with pytest.raises(bc.ParameterValueError, match="progressbar must be None"):
+        bc.PlattCalibrator(progressbar=value).fit(SCORES, Y)
+    with pytest.raises(bc.ParameterValueError, match="progressbar must be None"):
+        bc.plan(SCORES, sizes=[10], repeats=2, progressbar=value)
+
+
+@pytest.mark.parametrize("name", ["shares", "consistency", "histogram"])
+def test_flags_of_the_diagram(name: str) -> None:
+    with pytest.raises(bc.ParameterValueError, match=f"{name} must be True or False, got 'x'"):
+        bc.plot_reliability(fit(SCORES, Y), **{name: "x"})

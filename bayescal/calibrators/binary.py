@@ -23,7 +23,14 @@ from bayescal.calibrators.ends import describe_ends
 from bayescal.calibrators.generative import GenerativeCalibrator, Job, Parameters
 from bayescal.calibrators.scale import Scale, distinct_rows
 from bayescal.priors import Priors
-from bayescal.validation import SCORE_KINDS, check_choice, check_labels, check_sample_weight, check_scores
+from bayescal.validation import (
+    SCORE_KINDS,
+    check_choice,
+    check_labels,
+    check_row_order,
+    check_sample_weight,
+    check_scores,
+)
 
 MAX_SUPPORT = 4096  # distinct coordinates that enter the sampled likelihood; more are grouped to this many
 
@@ -87,6 +94,7 @@ class BinaryCalibrator(GenerativeCalibrator):
         check_choice(self.inference, self._inferences, "inference")
         read = check_scores(scores, self.score_kind, columns=self._columns)
         n = len(read.values)
+        check_row_order(y=y, scores=scores, sample_weight=sample_weight)
         labels = check_labels(y, n, classes=self.classes)
         weight = check_sample_weight(sample_weight, n)
         rows = Rows(read.values, labels.positive, np.ones(n) if weight is None else weight)

@@ -30,6 +30,7 @@ from bayescal.validation import (
     check_class_labels,
     check_class_scores,
     check_column_order,
+    check_row_order,
     check_sample_weight,
     column_names,
 )
@@ -75,6 +76,7 @@ class MultiClassCalibrator(GenerativeCalibrator):
         check_choice(self.inference, self._inferences, "inference")
         read = check_class_scores(scores, self.score_kind)
         n, size = read.values.shape
+        check_row_order(y=y, scores=scores, sample_weight=sample_weight)
         labels = check_class_labels(y, n, size, classes=self.classes, names=column_names(scores))
         check_column_order(scores, labels.classes)
         weight = check_sample_weight(sample_weight, n)

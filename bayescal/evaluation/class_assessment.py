@@ -67,7 +67,7 @@ class ClassAssessment:
         The whole row of probabilities.
     """
 
-    by_class: dict[Any, Assessment]
+    by_class: dict[Any, Assessment] = field(repr=False)
     top_label: Assessment
     vector: VectorAssessment
 

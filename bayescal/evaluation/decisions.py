@@ -22,7 +22,7 @@ from bayescal.calibrators.scale import distinct_rows
 from bayescal.calibrators.summaries import BLOCK, interval
 from bayescal.evaluation.metrics.decisions import check_odds_threshold
 from bayescal.inference.seeds import seed_sequence
-from bayescal.validation import ParameterValueError, check_fraction
+from bayescal.validation import ParameterValueError, check_flag, check_fraction
 
 STRATEGIES = {
     "use": "net benefit of treating where the forecast is the threshold or more",
@@ -145,9 +145,7 @@ def decision_curve(
     """
     ci_prob = check_fraction(ci_prob, "ci_prob")
     at = _check_thresholds(thresholds)
-    if not isinstance(population, bool | np.bool_):
-        raise ParameterValueError(f"population must be True or False, got {population!r}.")
-    rng = np.random.default_rng(seed_sequence(random_state)) if population else None
+    rng = np.random.default_rng(seed_sequence(random_state)) if check_flag(population, "population") else None
     weight, blocks, (chains, draws) = _curves(forecast)
     # between the thresholds: bin k holds the cases that the first k thresholds treat
     events, mass = (np.zeros((size, len(at) + 1)) for size in (chains * draws, chains * draws if population else 1))

@@ -35,6 +35,7 @@ from bayescal.validation import (
     check_choice,
     check_count,
     check_fraction,
+    check_progress,
     check_scores,
     quiet,
 )
@@ -233,6 +234,7 @@ def plan(
     """
     width, ci_prob = check_fraction(width, "width"), check_fraction(ci_prob, "ci_prob")
     assurance, repeats = check_fraction(assurance, "assurance"), check_count(repeats, "repeats", 2)
+    progressbar = check_progress(progressbar)
     numbers, entropy = _check_sizes(sizes), seed_sequence(random_state).generate_state(2, np.uint64)
     settings = {"draws": check_count(draws, "draws"), "chains": check_count(chains, "chains"), "progressbar": False}
     truth = None

@@ -18,6 +18,7 @@ import numpy as np
 import threadpoolctl
 
 from bayescal.inference.convergence import Convergence, assess_convergence
+from bayescal.validation import check_progress
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -65,6 +66,9 @@ class SamplerSettings:
     auxiliary: tuple[str, ...] = ()  # variables that only the sampler needs; what is made of them is judged instead
     adaptation: str = "diag"  # of nutpie's mass matrix; "low_rank" where few parameters are strongly correlated
     progress: Progress = None
+
+    def __post_init__(self) -> None:
+        check_progress(self.progress)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from bayescal.validation import (
     check_class_labels,
     check_class_scores,
     check_column_order,
+    check_row_order,
     column_names,
 )
 
@@ -29,6 +30,7 @@ class Calibrated(BaseEstimator):
         """Learn which class each column is of."""
         read = check_class_scores(scores, "proba")
         n, size = read.values.shape
+        check_row_order(y=y, scores=scores)
         self.classes_ = check_class_labels(y, n, size, classes=self.classes, names=column_names(scores)).classes
         check_column_order(scores, self.classes_)
         return self

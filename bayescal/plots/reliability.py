@@ -28,7 +28,7 @@ from bayescal.evaluation.assessment import Assessment
 from bayescal.plots import BLACK, GREY, axes_or_new, draw_band, legend_place, percent
 from bayescal.plots.consistency import Consistency, consistency_band
 from bayescal.plots.diagram import FORECASTS, Diagram, Series, diagram_of
-from bayescal.validation import ParameterValueError, check_choice, check_count, check_fraction
+from bayescal.validation import ParameterValueError, check_choice, check_count, check_flag, check_fraction
 
 Bins = int | Sequence[float] | np.ndarray | None
 Forecast = Calibrator | Assessment
@@ -175,6 +175,8 @@ def plot_reliability(
     """
     check_choice(which, ("both", "raw", "calibrated"), "which")
     ci_prob = check_fraction(ci_prob, "ci_prob")
+    for name, flag in (("shares", shares), ("consistency", consistency), ("histogram", histogram)):
+        check_flag(flag, name)
     forecasts = calibrator if isinstance(calibrator, Mapping) else {"": calibrator}
     panels = [_panel(diagram_of(one, which, ci_prob), bins, shares, consistency, ci_prob) for one in forecasts.values()]
     if isinstance(calibrator, Mapping):

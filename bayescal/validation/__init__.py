@@ -6,6 +6,7 @@ that a later step could write through. Each error says what was wrong, where, wh
 
 from bayescal.validation.arrays import (
     check_class_weights,
+    check_row_order,
     check_sample_weight,
 )
 from bayescal.validation.errors import (
@@ -44,8 +45,10 @@ from bayescal.validation.scores import (
 from bayescal.validation.settings import (
     check_choice,
     check_count,
+    check_flag,
     check_fraction,
     check_nonnegative,
+    check_progress,
     check_threshold,
 )
 
@@ -70,11 +73,14 @@ __all__ = [
     "check_column_order",
     "check_count",
     "check_estimates",
+    "check_flag",
     "check_forecast",
     "check_fraction",
     "check_grid_forecast",
     "check_labels",
     "check_nonnegative",
+    "check_progress",
+    "check_row_order",
     "check_sample_weight",
     "check_scores",
     "check_threshold",

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayescal.validation.errors import ParameterValueError, ScoreValueError, WeightValueError
 
@@ -53,6 +54,22 @@ def check_class_weights(values: Any, name: str) -> np.ndarray:
             "Pass target proportion over source proportion, class by class."
         )
     return array
+
+
+def check_row_order(**named: Any) -> None:
+    """Refuse pandas objects that hold the same index in different orders, since rows are paired by position."""
+    indexed = {name: value.index for name, value in named.items() if isinstance(value, pd.Series | pd.DataFrame)}
+    if len(indexed) < 2:
+        return
+    (first, index), *others = indexed.items()
+    for name, other in others:
+        if len(other) == len(index) and not other.equals(index) and set(other) == set(index):
+            row = int(np.flatnonzero(other.to_numpy() != index.to_numpy())[0])
+            raise ParameterValueError(
+                f"{name} and {first} have the same index in different orders, first at row {row} ({other[row]!r} and "
+                f"{index[row]!r}); rows are paired by position. Pass {name}.loc[{first}.index] to pair them by index, "
+                f"or {name}.to_numpy() if their order is right."
+            )
 
 
 def numeric(values: Any, name: str, error: type[ValueError] = ScoreValueError) -> np.ndarray:

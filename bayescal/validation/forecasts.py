@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescal.validation.arrays import check_sample_weight, positive_column, refuse_sums, stated
+from bayescal.validation.arrays import check_row_order, check_sample_weight, positive_column, refuse_sums, stated
 from bayescal.validation.errors import LabelValueError, ParameterValueError, ScoreValueError
 from bayescal.validation.labels import (
     METRIC_WORDS,
@@ -60,6 +60,7 @@ def check_forecast(
             f"y_proba must state the probability of one class, shape (n,), (n, 1) or (n, 2), got shape {array.shape}. "
             "Pass one class's column and whether it came, or take a metric of several classes such as class_wise_ece."
         )
+    check_row_order(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
     values = label_values(y_true, len(array), name="y_true")
     positive, column = _positive_label(values, pos_label, labels)
     if array.ndim == 2 and array.shape[1] == 2:
@@ -91,6 +92,7 @@ def check_class_forecast(
         pairs = np.column_stack([1.0 - read.proba, read.proba])
         return ClassForecast(read.outcome.astype(np.intp), pairs, read.weight)
     refuse_sums(array, "y_proba")
+    check_row_order(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
     read_labels = check_class_labels(
         y_true, len(array), array.shape[1], classes=labels, names=column_names(y_proba), words=METRIC_WORDS
     )
@@ -100,6 +102,7 @@ def check_class_forecast(
 def check_grid_forecast(y_true: Any, scores: Any, sample_weight: Any = None, *, pos_label: Any = None) -> Forecast:
     """Read outcomes and M scores in [0, 1] of each case, ``(n, M)`` or ``(n,)``; `proba` is ``(n, M)``."""
     array = stated(scores, "scores", "Take the distribution function of the training scores for scores of any range.")
+    check_row_order(y_true=y_true, scores=scores, sample_weight=sample_weight)
     values = label_values(y_true, len(array), name="y_true")
     positive, _ = _positive_label(values, pos_label, None)
     outcome = np.asarray(values == positive, dtype=np.float64)

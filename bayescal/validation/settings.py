@@ -30,6 +30,22 @@ def check_nonnegative(value: Any, name: str) -> float:
     return float(value)
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterValueError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_progress(value: Any, name: str = "progressbar") -> Any:
+    """None, True, False, or a function that hears of progress."""
+    if not (value is None or isinstance(value, bool) or callable(value)):
+        raise ParameterValueError(
+            f"{name} must be None (a bar on a terminal), True, False or a function, got {value!r}."
+        )
+    return value
+
+
 def check_fraction(value: Any, name: str) -> float:
     """A number strictly between 0 and 1."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number) or not 0 < value < 1:
