@@ -151,3 +151,15 @@ def test_a_progress_bar_is_there_or_not(value: Any) -> None:
 def test_flags_of_the_diagram(name: str) -> None:
     with pytest.raises(bc.ParameterValueError, match=f"{name} must be True or False, got 'x'"):
         bc.plot_reliability(fit(SCORES, Y), **{name: "x"})
+
+
+def test_percent_are_told_from_shares() -> None:
+    with pytest.raises(bc.ParameterValueError, match=r"ci_prob must be .* got 90\. Pass 0\.9 for 90 %\."):
+        bc.plan(SCORES, ci_prob=90)
+    with pytest.raises(bc.ParameterValueError, match=r"got 1\.$"):
+        bc.plan(SCORES, ci_prob=1)
+
+
+def test_labels_are_shown_as_a_user_writes_them() -> None:
+    with pytest.warns(bc.CalibrationWarning, match="assessment of 1: all scores are equal"):
+        bc.assess(Y, np.full(20, 0.5), curve="platt", random_state=0)

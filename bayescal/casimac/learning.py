@@ -144,7 +144,8 @@ def _coinciding(distance: np.ndarray, codes: np.ndarray, classes: np.ndarray) ->
     first, second = np.nonzero(np.triu(distance == 0, 1) & (codes[:, None] != codes))
     if not len(first):
         return []
-    names = f"{classes[codes[first[0]]]!r} and {classes[codes[second[0]]]!r}"
+    one, other = classes[codes[[first[0], second[0]]]].tolist()
+    names = f"{one!r} and {other!r}"
     return [
         f"{len(first)} pairs of cases coincide and have different labels, first rows {first[0]} and {second[0]} "
         f"({names}); they are taken as a thousandth of the median distance apart."

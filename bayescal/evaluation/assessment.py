@@ -198,6 +198,7 @@ def assess_probability(
     if curve == "auto":
         settings["members"] = AVERAGED
     positive = read.positive if named is None else named
+    positive = positive.item() if isinstance(positive, np.number | np.bool_ | np.str_) else positive  # to be shown
     with quiet(CalibrationWarning, ConvergenceWarning):
         fitted, fitted_group = distinct_points(read.proba, weight, "proba", FITTED)
         calibrator = CALIBRATORS[curve].load()(**settings).fit(fitted[fitted_group], outcome, weight)

@@ -98,7 +98,7 @@ def decision_curve(
     Returns
     -------
     DecisionCurve
-        ``table`` has a row for each threshold, ``draws`` the draws as xarray.
+        ``table`` has a row for each threshold, lowest first and none twice, ``draws`` the draws as xarray.
 
     Raises
     ------

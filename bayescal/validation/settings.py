@@ -48,8 +48,10 @@ def check_progress(value: Any, name: str = "progressbar") -> Any:
 
 def check_fraction(value: Any, name: str) -> float:
     """A number strictly between 0 and 1."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number) or not 0 < value < 1:
-        raise ParameterValueError(f"{name} must be a number between 0 and 1 (exclusive), got {value!r}.")
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+    if not is_number or not 0 < value < 1:
+        percent = f" Pass {value / 100:g} for {value:g} %." if is_number and 1 < value < 100 else ""
+        raise ParameterValueError(f"{name} must be a number between 0 and 1 (exclusive), got {value!r}.{percent}")
     return float(value)
 
 
