@@ -21,7 +21,7 @@ from bayescal.cli.guard import collected_warnings, say
 from bayescal.cli.work import FitOptions, _classes, located, read_rows
 from bayescal.registry import curve_names
 from bayescal.tables import check_input, check_not_read, staged_outputs, write_table
-from bayescal.validation import check_choice, check_count, check_fraction, check_sample_weight, check_scores
+from bayescal.validation import check_choice, check_count, check_fraction, check_sample_weight, stated
 
 if TYPE_CHECKING:
     from bayescal.evaluation.assessment import Assessment
@@ -72,7 +72,7 @@ def assess_file(path: str, options: AssessOptions, out: str) -> dict[str, Any]:
     proba = pd.Series(table.scores[:, 0], name=name)
     classes = _classes(table, FitOptions((options.proba,), options.label, options.positive))
     with located(table):
-        check_scores(proba, "proba", name=f"score column {name!r}")
+        stated(proba, f"probability column {name!r}")
         if weight is not None:
             check_sample_weight(weight, len(proba))
     with staged_outputs(out) as stage:

@@ -8,6 +8,7 @@ from bayescal.validation.arrays import (
     check_class_weights,
     check_row_order,
     check_sample_weight,
+    stated,
 )
 from bayescal.validation.errors import (
     CalibrationWarning,
@@ -87,5 +88,6 @@ __all__ = [
     "column_names",
     "label_values",
     "quiet",
+    "stated",
     "states_several_classes",
 ]

@@ -105,5 +105,7 @@ def test_scores_that_are_no_probabilities_are_refused(tmp_path: Path) -> None:
     frame = cases()
     frame.loc[3, "p"] = 7.5
     frame.to_csv(tmp_path / "in.csv", index=False)
-    refused(assess(tmp_path / "in.csv", "--out", tmp_path / "out"), "7.5")
+    result = assess(tmp_path / "in.csv", "--out", tmp_path / "out")
+    refused(result, "probability column 'p'", "7.5 at line 5", "Divide percentages by 100")
+    assert "--score-kind" not in result.stderr  # this command has none
     assert not (tmp_path / "out").exists()
